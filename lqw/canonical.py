@@ -13,7 +13,15 @@ import rfc8785
 
 from lqw.errors import IntegrityError
 
-__all__ = ["canonical_bytes", "loads_strict", "read_json", "sha256_bytes", "sha256_file", "sha256_json", "write_atomic"]
+__all__ = [
+    "canonical_bytes",
+    "loads_strict",
+    "read_json",
+    "sha256_bytes",
+    "sha256_file",
+    "sha256_json",
+    "write_atomic",
+]
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_DEPTH = 64

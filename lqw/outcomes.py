@@ -72,7 +72,7 @@ class Reason(StrEnum):
 class RowVerdict(StrEnum):
     """What the ratchet says of one row (STATISTICS §3, §5)."""
 
-    PASS = "PASS"  # noqa: S105 - a verdict, not a password
+    PASS = "PASS"
     IMPROVED = "IMPROVED"  # passed, and better than the floor beyond its one-sided 99 % bound
     RED = "RED"
     SHIFT = "SHIFT"  # the old release fell too
@@ -96,7 +96,7 @@ class TargetState(StrEnum):
 class Outcome(StrEnum):
     """What the whole run says. ``exit_status`` in :mod:`lqw.verdict` maps each to its number."""
 
-    PASS = "PASS"  # noqa: S105
+    PASS = "PASS"
     RED = "RED"
     UNDECIDED = "UNDECIDED"
     FLOOR = "FLOOR"  # an adopt run: floors measured, nothing gated

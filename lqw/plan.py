@@ -91,7 +91,10 @@ class Plan:
             "host": self.host,
             "seed": self.seed,
             "rows": [str(row) for row in self.rows],
-            "orders": {model: ["SC" if pair[0] is Arm.SUBJECT else "CS" for pair in pairs] for model, pairs in self.orders.items()},
+            "orders": {
+                model: ["SC" if pair[0] is Arm.SUBJECT else "CS" for pair in pairs]
+                for model, pairs in self.orders.items()
+            },
             "policy": policy,
             "params_sha256": self.params_sha256,
         }

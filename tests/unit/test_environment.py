@@ -35,7 +35,10 @@ def test_lock_pins_every_declared_dependency_inside_its_range():
     lock = dict(
         line.split(";")[0].strip().split("==") for line in (ROOT / "requirements.lock").read_text().splitlines() if line
     )
-    declared = [*project["dependencies"], *(d for extra in project["optional-dependencies"].values() for d in extra)]
+    declared = [
+        *project["dependencies"],
+        *(d for extra in project["optional-dependencies"].values() for d in extra),
+    ]
     for requirement in declared:
         name, operator, version = re.fullmatch(r"([A-Za-z0-9-]+)(==|>=)([\w.]+)", requirement).groups()
         locked = lock[name.lower()]

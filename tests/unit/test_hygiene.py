@@ -11,13 +11,28 @@ MAX_MODULE_LINES = 320
 
 
 def _tracked():
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     return [ROOT / name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
 
 
 def _text_files():
     for path in _tracked():
-        if path.suffix in {".py", ".md", ".yaml", ".yml", ".toml", ".ipynb", ".sh", ".j2", ".css", ".json", ".lock", ""}:
+        if path.suffix in {
+            ".py",
+            ".md",
+            ".yaml",
+            ".yml",
+            ".toml",
+            ".ipynb",
+            ".sh",
+            ".j2",
+            ".css",
+            ".json",
+            ".lock",
+            "",
+        }:
             yield path, path.read_text(encoding="utf-8", errors="replace")
 
 
@@ -31,17 +46,36 @@ def test_top_level_is_the_agreed_layout():
 
 
 def test_no_machine_path_and_no_registry_host_is_committed():
-    banned = re.compile("|".join(["/" + "work/", "/" + "root/", "pypi" + r"\.org", "npm" + r"js\.org", "crates" + r"\.io", "debian" + r"\.org"]))
-    found = [f"{path.relative_to(ROOT)}: {m.group()}" for path, text in _text_files() for m in [banned.search(text)] if m]
+    banned = re.compile(
+        "|".join(
+            [
+                "/" + "work/",
+                "/" + "root/",
+                "pypi" + r"\.org",
+                "npm" + r"js\.org",
+                "crates" + r"\.io",
+                "debian" + r"\.org",
+            ]
+        )
+    )
+    found = [
+        f"{path.relative_to(ROOT)}: {m.group()}" for path, text in _text_files() for m in [banned.search(text)] if m
+    ]
     assert found == []
 
 
 @pytest.mark.parametrize("folder", ["lqw"])
 def test_modules_stay_readable(folder):
-    long = {str(p.relative_to(ROOT)): n for p in (ROOT / folder).rglob("*.py") if (n := len(p.read_text().splitlines())) > MAX_MODULE_LINES}
+    long = {
+        str(p.relative_to(ROOT)): n
+        for p in (ROOT / folder).rglob("*.py")
+        if (n := len(p.read_text().splitlines())) > MAX_MODULE_LINES
+    }
     assert long == {}, "split what has grown past one screenful of thought"
 
 
 def test_no_test_is_skipped_without_a_reason():
     bare = re.compile(r"pytest\.skip\(\s*\)|mark\.skip\b(?!if)(?!\()|mark\.xfail\b(?!\()")
-    assert [str(p) for p, text in _text_files() if p.suffix == ".py" and p.name != "test_hygiene.py" and bare.search(text)] == []
+    assert [
+        str(p) for p, text in _text_files() if p.suffix == ".py" and p.name != "test_hygiene.py" and bare.search(text)
+    ] == []
