@@ -1,0 +1,35 @@
+"""Typed parameters: a release YAML, and the host, protocol, prompt and target files it names."""
+
+from lqw.params.loading import load_params
+from lqw.params.specs import (
+    EngineSpec,
+    HostSpec,
+    IdentityPrompts,
+    IdentitySpec,
+    LaunchSpec,
+    MarginSpec,
+    ModelSpec,
+    Params,
+    ProtocolSpec,
+    ReleaseSpec,
+    StepSpec,
+    Strict,
+    TargetsSpec,
+)
+
+__all__ = [
+    "EngineSpec",
+    "HostSpec",
+    "IdentityPrompts",
+    "IdentitySpec",
+    "LaunchSpec",
+    "MarginSpec",
+    "ModelSpec",
+    "Params",
+    "ProtocolSpec",
+    "ReleaseSpec",
+    "StepSpec",
+    "Strict",
+    "TargetsSpec",
+    "load_params",
+]

@@ -1,0 +1,178 @@
+"""Reading parameter files: strict YAML, typed, every error naming file, field, value and remedy.
+
+Nothing is started or written here; a :class:`lqw.errors.ParamsError` ends the command with exit 2.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from lqw.errors import ParamsError
+from lqw.params.specs import HostSpec, IdentityPrompts, Params, ProtocolSpec, ReleaseSpec, Strict, TargetsSpec
+
+__all__ = ["load_params"]
+
+_Spec = TypeVar("_Spec", bound=Strict)
+
+
+def _read(path: Path, files: dict[str, str], root: Path, *, remedy: str) -> str:
+    try:
+        data = path.read_bytes()
+        text = data.decode("utf-8")
+    except OSError as err:
+        raise ParamsError(
+            file=str(path),
+            field="(file)",
+            value=str(path),
+            problem=err.strerror or "unreadable",
+            remedy=remedy,
+        ) from err
+    except UnicodeDecodeError as err:
+        raise ParamsError(
+            file=str(path),
+            field="(file)",
+            value=str(path),
+            problem="not UTF-8 text",
+            remedy="save the file as UTF-8",
+        ) from err
+    resolved, base = path.resolve(), root.resolve()
+    key = resolved.relative_to(base).as_posix() if resolved.is_relative_to(base) else resolved.name
+    files[key] = hashlib.sha256(data).hexdigest()
+    return text
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """SafeLoader that refuses a key that stands twice, instead of keeping the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+def _parse(spec: type[_Spec], path: Path, files: dict[str, str], root: Path, *, remedy: str) -> _Spec:
+    text = _read(path, files, root, remedy=remedy)
+    try:
+        raw = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a SafeLoader
+    except (yaml.YAMLError, RecursionError, TypeError) as err:
+        raise ParamsError(
+            file=str(path),
+            field="(yaml)",
+            value=path.name,
+            problem=str(err).replace("\n", " "),
+            remedy="mend the YAML at the place named",
+        ) from err
+    if not isinstance(raw, dict):
+        raise ParamsError(file=str(path), field="(document)", value=raw, problem="not a mapping", remedy=remedy)
+    try:
+        return spec.model_validate(raw)
+    except ValidationError as err:
+        first = err.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "(document)"
+        hint = {
+            "extra_forbidden": f"remove it, or check its spelling; known here: {', '.join(_known(spec))}",
+            "missing": "add the field; docs/operators-guide.md has a whole example",
+        }.get(first["type"], "correct the value; docs/operators-guide.md lists every field")
+        value = "(absent)" if first["type"] == "missing" else first["input"]
+        more = f" (and {err.error_count() - 1} more)" if err.error_count() > 1 else ""
+        raise ParamsError(file=str(path), field=field, value=value, problem=first["msg"] + more, remedy=hint) from err
+
+
+def _known(spec: type[BaseModel]) -> list[str]:
+    return [info.alias or name for name, info in spec.model_fields.items()]
+
+
+def _params_root(path: Path) -> Path:
+    for folder in path.resolve().parents:
+        if (folder / "hosts").is_dir() and (folder / "protocols").is_dir():
+            return folder
+    raise ParamsError(
+        file=str(path),
+        field="(place)",
+        value=str(path.parent),
+        problem="no folder above it holds hosts/ and protocols/",
+        remedy="keep release files below a params/ folder with hosts/, protocols/, prompts/ and targets.yaml",
+    )
+
+
+def load_params(path: Path | str, *, host: str | None = None) -> Params:
+    """Read and check a release file and all it names.
+
+    Parameters
+    ----------
+    path : path
+        The release YAML, somewhere below a ``params/`` folder.
+    host : str, optional
+        Which of the release's hosts; needed only where it names several.
+
+    Raises
+    ------
+    ParamsError
+        Naming file, field, value and remedy. Nothing has been written.
+    """
+    path = Path(path)
+    files: dict[str, str] = {}
+    if not path.is_file():
+        raise ParamsError(
+            file=str(path),
+            field="(file)",
+            value=str(path),
+            problem="no such file",
+            remedy="name a release YAML, such as params/demo/1.1.0.yaml",
+        )
+    root = _params_root(path)
+    release = _parse(ReleaseSpec, path, files, root, remedy="name a readable release YAML")
+    chosen = host or (release.hosts[0] if len(release.hosts) == 1 else None)
+    if chosen is None or chosen not in release.hosts:
+        raise ParamsError(
+            file=str(path),
+            field="hosts",
+            value=chosen or release.hosts,
+            problem="choose one of the release's hosts",
+            remedy=f"--host {'|'.join(release.hosts)}",
+        )
+    host_spec = _parse(
+        HostSpec, root / "hosts" / f"{chosen}.yaml", files, root, remedy=f"add params/hosts/{chosen}.yaml"
+    )
+    protocol = _parse(
+        ProtocolSpec,
+        root / "protocols" / f"{release.protocol}.yaml",
+        files,
+        root,
+        remedy=f"add params/protocols/{release.protocol}.yaml",
+    )
+    targets = _parse(TargetsSpec, root / "targets.yaml", files, root, remedy="add params/targets.yaml")
+    corpus = _read(root / "prompts" / protocol.corpus, files, root, remedy="add the corpus the protocol names")
+    if len(corpus) < 2_000:  # noqa: PLR2004
+        raise ParamsError(
+            file=str(root / "prompts" / protocol.corpus),
+            field="(text)",
+            value=f"{len(corpus)} characters",
+            problem="too short to cut prompts from",
+            remedy="give at least 2,000 characters of plain text",
+        )
+    prompts = _parse(
+        IdentityPrompts,
+        root / "prompts" / protocol.identity.prompts,
+        files,
+        root,
+        remedy="add the identity prompts the protocol names",
+    )
+    return Params(
+        path=str(path),
+        release=release,
+        host=host_spec,
+        protocol=protocol,
+        targets=targets,
+        prompts=prompts.prompts,
+        files=files,
+    )
