@@ -1,0 +1,31 @@
+"""Verdict: rows, suite, targets, guards, and the one judge (STATISTICS §3, §4, §6)."""
+
+from lqw.verdict.evidence import ComparatorPoint, Evidence, Standing, standing_from_json, standing_to_json
+from lqw.verdict.results import (
+    EXIT_OF,
+    Counts,
+    GuardFinding,
+    Judgement,
+    RowResult,
+    SuiteResult,
+    TargetResult,
+    judgement_from_json,
+    judgement_to_json,
+)
+
+__all__ = [
+    "EXIT_OF",
+    "ComparatorPoint",
+    "Counts",
+    "Evidence",
+    "GuardFinding",
+    "Judgement",
+    "RowResult",
+    "Standing",
+    "SuiteResult",
+    "TargetResult",
+    "judgement_from_json",
+    "judgement_to_json",
+    "standing_from_json",
+    "standing_to_json",
+]

@@ -1,0 +1,86 @@
+"""Everything a verdict may depend on, in one value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lqw.canonical import canonical_bytes
+from lqw.errors import IntegrityError
+from lqw.metrics import RowId
+from lqw.noise.rows import Row, RowReferences
+from lqw.plan import Plan
+from lqw.samples import Failure, Record, StartRecord
+
+__all__ = ["ComparatorPoint", "Evidence", "Standing", "standing_from_json", "standing_to_json"]
+
+
+class ComparatorPoint(Record):
+    """The comparator's own value in one earlier session of the epoch: mean and SD of ln y over its starts."""
+
+    release: str
+    mean: float
+    sd: float
+    n: int
+
+
+class Standing(Record):
+    """What the baseline says for this run's epoch; a receipt carries it whole, so that it can be judged alone.
+
+    ``differences`` names each part of the epoch key in which the newest epoch of the baseline differs from this
+    run's; it is empty when the epoch is known. With differences there are no references.
+    """
+
+    epoch_sha256: str = ""
+    differences: tuple[str, ...] = ()
+    references: dict[Row, RowReferences] = {}
+    comparator: dict[Row, tuple[ComparatorPoint, ...]] = {}
+    targets_met: tuple[Row, ...] = ()  # targets a *released* version met: they fold into the floor
+    tau: float | None = None  # estimated session SD; None: the policy's
+    retired: tuple[Row, ...] = ()
+    dropped: tuple[Row, ...] = ()  # rows with a floor that the plan no longer measures: they need a retire record
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What :func:`lqw.verdict.judge` looks at.
+
+    Attributes
+    ----------
+    plan : Plan
+        What had to be measured, and the policy of the decision.
+    starts : sequence of StartRecord
+        Every engine start of the journal, in any order.
+    min_window_s : float
+        Of the protocol: the shortest common window an aggregate row accepts.
+    voids : mapping of RowId to Failure
+        From the correctness stage; a void row keeps its numbers and blocks.
+    standing : Standing
+        Floors, last values and histories of this epoch.
+    targets : mapping of str to float
+        Published targets by metric name.
+    problems : sequence of str
+        What an earlier step of STATISTICS §6 found wrong with the receipt or journal itself; any makes it INVALID.
+    """
+
+    plan: Plan
+    starts: Sequence[StartRecord]
+    min_window_s: float
+    voids: Mapping[RowId, Failure] = field(default_factory=dict)
+    standing: Standing = field(default_factory=Standing)
+    targets: Mapping[str, float] = field(default_factory=dict)
+    problems: Sequence[str] = ()
+
+
+def standing_to_json(standing: Standing) -> dict[str, Any]:
+    """Return the JSON form for the receipt, every number at full precision: it is an input, not a result."""
+    return standing.model_dump(mode="json")
+
+
+def standing_from_json(value: Any) -> Standing:
+    """Read the JSON form back; IntegrityError if it is not one."""
+    try:
+        return Standing.model_validate_json(canonical_bytes(value))
+    except ValueError as err:
+        raise IntegrityError(f"standing: {err}") from err
