@@ -1,0 +1,96 @@
+"""The timed requests carry the hash of what they answered: equal work must have given equal answers.
+
+The identity answers come from a start of their own. Without this check an engine could answer rightly there and
+emit anything while the clock runs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lqw.correctness.result import Check, CorrectnessResult, voids_of
+from lqw.outcomes import Arm, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lqw.metrics import RowId
+    from lqw.samples import RequestSample, StartRecord
+
+__all__ = ["judge_timed"]
+
+STRICT = ("cold", "decode")  # one stream, nothing reused: greedy output has no reason to differ between starts
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    where: str
+    request: RequestSample
+
+
+def _timed(starts: Sequence[StartRecord], model: str) -> dict[str, dict[tuple[str, int], list[_Seen]]]:
+    """Return step → (prompt hash, tokens asked for) → the subject's good timed requests."""
+    out: dict[str, dict[tuple[str, int], list[_Seen]]] = defaultdict(lambda: defaultdict(list))
+    for start in starts:
+        if start.model != model or start.arm is not Arm.SUBJECT:
+            continue
+        for request in start.requests:
+            if request.role == "timed" and request.failure is None:
+                where = f"pair {start.pair} {request.step} repeat {request.repeat} stream {request.stream}"
+                out[request.step][request.prompt_sha256, request.want_tokens].append(_Seen(where, request))
+    return out
+
+
+def _hash_of(seen: Sequence[_Seen]) -> str | None:
+    """Return which hash all of these requests carry: ids where all do, else text, else None."""
+    if all(one.request.ids_sha256 is not None for one in seen):
+        return "ids_sha256"
+    return "text_sha256" if all(one.request.text_sha256 is not None for one in seen) else None
+
+
+def _step(model: str, step: str, groups: dict[tuple[str, int], list[_Seen]]) -> Iterator[Check]:
+    strict = step.partition("@")[0] in STRICT
+    pairs = unhashed = 0
+    for (prompt, _), seen in groups.items():
+        field = _hash_of(seen)
+        if field is None:
+            unhashed += len(seen)
+            continue
+        pairs += len(seen) - 1
+        first = seen[0]
+        other = next((s for s in seen if getattr(s.request, field) != getattr(first.request, field)), None)
+        if other is not None:
+            detail = f"the same prompt ({prompt[:12]}) was answered differently: {first.where}, {other.where}"
+            reason = Reason.VOID_NONDETERMINISTIC if strict else None
+            yield Check(model, "timed", step, "", "void" if strict else "flag", detail, reason)
+            return
+    if unhashed:
+        yield Check(model, "timed", step, "", "flag", f"{unhashed} timed requests carry no hash of their answer")
+    elif not pairs:
+        yield Check(model, "timed", step, "", "flag", "no prompt was asked twice: nothing to compare")
+    else:
+        yield Check(model, "timed", step, "", "ok", f"{pairs + len(groups)} answers to {len(groups)} prompts agree")
+
+
+def judge_timed(starts: Sequence[StartRecord], rows: Sequence[RowId]) -> CorrectnessResult:
+    """Compare the subject's timed answers with each other, over all starts.
+
+    Cold and decode steps void the model's rows where the same prompt got two answers. Cached and aggregate steps
+    flag only: reuse and the composition of a batch legitimately change greedy output (PITFALLS 50).
+
+    Parameters
+    ----------
+    starts : sequence of StartRecord
+        All of the journal; the comparator's and failed requests are passed over (a failed one fails its row).
+    rows : sequence of RowId
+        The plan's.
+    """
+    checks = [
+        check
+        for model in dict.fromkeys(row.model for row in rows)
+        for step, groups in sorted(_timed(starts, model).items())
+        for check in _step(model, step, groups)
+    ]
+    return CorrectnessResult(voids_of(checks, rows), tuple(checks), {})
