@@ -5,19 +5,21 @@ The file is written only by :mod:`.moves` (adopt, advance) and :mod:`.records` (
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, TYPE_CHECKING
 
 from pydantic import Field
 
 from lqw.canonical import canonical_bytes, loads_strict
 from lqw.errors import IntegrityError
-from lqw.metrics import RowId
 from lqw.noise.rows import Reference, Row, RowReferences, Spread
 from lqw.ratchet.epoch import EpochKey, epoch_differences
 from lqw.samples import Record
 from lqw.verdict.evidence import ComparatorPoint, Standing
+
+if TYPE_CHECKING:
+    from lqw.metrics import RowId
+    from collections.abc import Sequence
 
 __all__ = [
     "Baseline",

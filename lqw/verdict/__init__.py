@@ -1,6 +1,7 @@
 """Verdict: rows, suite, targets, guards, and the one judge (STATISTICS §3, §4, §6)."""
 
 from lqw.verdict.evidence import ComparatorPoint, Evidence, Standing, standing_from_json, standing_to_json
+from lqw.verdict.judge import judge
 from lqw.verdict.results import (
     EXIT_OF,
     Counts,
@@ -24,6 +25,7 @@ __all__ = [
     "Standing",
     "SuiteResult",
     "TargetResult",
+    "judge",
     "judgement_from_json",
     "judgement_to_json",
     "standing_from_json",

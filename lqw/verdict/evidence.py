@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TYPE_CHECKING
+
+from pydantic import Field
 
 from lqw.canonical import canonical_bytes
 from lqw.errors import IntegrityError
-from lqw.metrics import RowId
 from lqw.noise.rows import Row, RowReferences
-from lqw.plan import Plan
 from lqw.samples import Failure, Record, StartRecord
+
+if TYPE_CHECKING:
+    from lqw.plan import Plan
+    from lqw.metrics import RowId
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["ComparatorPoint", "Evidence", "Standing", "standing_from_json", "standing_to_json"]
 
@@ -34,8 +38,8 @@ class Standing(Record):
 
     epoch_sha256: str = ""
     differences: tuple[str, ...] = ()
-    references: dict[Row, RowReferences] = {}
-    comparator: dict[Row, tuple[ComparatorPoint, ...]] = {}
+    references: dict[Row, RowReferences] = Field(default_factory=dict)
+    comparator: dict[Row, tuple[ComparatorPoint, ...]] = Field(default_factory=dict)
     targets_met: tuple[Row, ...] = ()  # targets a *released* version met: they fold into the floor
     tau: float | None = None  # estimated session SD; None: the policy's
     retired: tuple[Row, ...] = ()

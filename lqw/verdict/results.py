@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from pydantic import Field
+
 from lqw.canonical import canonical_bytes
 from lqw.errors import Exit, IntegrityError
 from lqw.noise.rows import Row, RowBand, json_form
@@ -13,6 +15,7 @@ from lqw.samples import Failure, Record
 __all__ = [
     "EXIT_OF",
     "Counts",
+    "Effect",
     "GuardFinding",
     "Judgement",
     "RowResult",
@@ -21,6 +24,8 @@ __all__ = [
     "judgement_from_json",
     "judgement_to_json",
 ]
+
+Effect = Literal["none", "flag", "undecided", "red", "invalid"]
 
 EXIT_OF: dict[Outcome, Exit] = {
     Outcome.PASS: Exit.PASS,
@@ -101,10 +106,10 @@ class GuardFinding(Record):
         "dispersion",
         "bimodality",
     ]
-    effect: Literal["none", "flag", "undecided", "red", "invalid"]
+    effect: Effect
     subject: str  # the model or row it speaks of, or "run"
     text: str
-    numbers: dict[str, float] = {}
+    numbers: dict[str, float] = Field(default_factory=dict)
 
 
 class Counts(Record):
@@ -136,7 +141,7 @@ class Judgement(Record):
     rows: tuple[RowResult, ...]  # in the plan's order, every planned row
     suites: tuple[SuiteResult, ...] = ()
     guards: tuple[GuardFinding, ...] = ()
-    pairs: dict[str, int] = {}  # complete pairs in the samples, per model
+    pairs: dict[str, int] = Field(default_factory=dict)  # complete pairs in the samples, per model
     look: int = 0  # the last look (from 0) that any row saw
     pairs_saved: int = 0  # pairs of models that were decided early, against the last look
     models_needing_pairs: tuple[str, ...] = ()

@@ -1,0 +1,88 @@
+"""Flags for a person: drift over the run, dispersion, two groups where there should be one. None changes a verdict."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+import numpy as np
+from scipy import stats
+
+from lqw.outcomes import Arm
+from lqw.verdict.results import GuardFinding
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lqw.samples import StartRecord
+    from lqw.plan import Policy
+    from lqw.noise.rows import RowData
+    from lqw.metrics import RowId
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["bimodality", "dispersion", "drift"]
+
+MIN_POINTS = 5
+GAP = 3.0  # the empty middle against the width of both groups together
+
+
+def drift(data: Mapping[RowId, RowData], starts: Sequence[StartRecord], policy: Policy) -> list[GuardFinding]:
+    """Flag rows whose ratio moved with time: Theil–Sen slope of d on start position, its 99 % interval without zero.
+
+    Pairs run side by side, so drift of the machine cancels; what remains is an engine that warms up, fills up or
+    throttles in its own way. Needs five pairs; fewer say nothing.
+    """
+    where: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for start in starts:
+        where[start.model, start.pair].append(start.position)
+    out = []
+    for row, pairs in data.items():
+        if len(pairs.d) < MIN_POINTS:
+            continue
+        at = np.array([np.mean(where[row.model, pair]) for pair in pairs.pairs])
+        slope, _, low, high = stats.theilslopes(np.array(pairs.d), at, alpha=0.99)
+        total = float(slope * (at.max() - at.min()))
+        if (low > 0 or high < 0) and abs(total) > policy.margin / 2:
+            text = f"{row}: the ratio moved by {math.expm1(total):+.0%} over the run (Theil–Sen)"
+            out.append(_flag("drift", row, text, {"total": total}))
+    return out
+
+
+def dispersion(data: Mapping[RowId, RowData], policy: Policy) -> list[GuardFinding]:
+    """Flag rows whose pairs scatter more than the margin can bear: SD of d above the margin itself."""
+    out = []
+    for row, pairs in data.items():
+        sd = float(np.std(pairs.d, ddof=1))
+        if sd > policy.margin:
+            text = f"{row}: pairs scatter by {sd:.0%} (SD), more than the margin of {policy.margin:.0%}"
+            out.append(_flag("dispersion", row, text, {"sd": sd}))
+    return out
+
+
+def bimodality(data: Mapping[RowId, RowData], policy: Policy) -> list[GuardFinding]:
+    """Flag an arm whose starts fall into two groups: a mean of two modes describes neither.
+
+    The widest gap between sorted values is three times the width of both groups together, and wider than the margin.
+    """
+    out = []
+    for row, pairs in data.items():
+        for arm, values in ((Arm.SUBJECT, pairs.subject), (Arm.COMPARATOR, pairs.comparator)):
+            logs = np.sort(np.log(values))
+            if len(logs) < MIN_POINTS:
+                continue
+            gaps = np.diff(logs)
+            at = int(np.argmax(gaps))
+            rest = float(logs[-1] - logs[0] - gaps[at])
+            if gaps[at] > GAP * rest and gaps[at] > policy.margin:
+                low, high = math.exp(logs[: at + 1].mean()), math.exp(logs[at + 1 :].mean())
+                text = (
+                    f"{row}: {arm} has two groups: {at + 1} starts near {low:.4g}, "
+                    f"{len(logs) - at - 1} near {high:.4g} {row.kind.unit}"
+                )
+                out.append(_flag("bimodality", row, text, {"low": low, "high": high}))
+    return out
+
+
+def _flag(guard: str, row: RowId, text: str, numbers: dict[str, float]) -> GuardFinding:
+    return GuardFinding.model_validate(
+        {"guard": guard, "effect": "flag", "subject": str(row), "text": text, "numbers": numbers}
+    )
