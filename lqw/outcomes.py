@@ -65,6 +65,7 @@ class Reason(StrEnum):
     NO_REFERENCE = "NO_REFERENCE"  # nothing to compare the tokens with
     # numbers
     NOT_FINITE = "NOT_FINITE"  # zero, negative, NaN or infinite
+    MISSING_REQUESTS = "MISSING_REQUESTS"  # the start holds no timed request of the row
     TOO_FEW_PAIRS = "TOO_FEW_PAIRS"
     CONSTANT_SAMPLES = "CONSTANT_SAMPLES"  # a clock does not give the same value twice
 
