@@ -1,0 +1,1 @@
+"""The machine: processes, ports, memory, identity, lock and GPU."""
