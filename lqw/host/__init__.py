@@ -1,1 +1,1 @@
-"""The machine: processes, ports, memory, identity, lock and GPU."""
+"""The machine: processes, ports, locks, memory, GPU readings. Facts about the host; nothing about engines."""

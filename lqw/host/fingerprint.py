@@ -1,33 +1,49 @@
-"""What kind of machine this is: the host class of the epoch key. No clocks, no readings that drift."""
+"""The host class: what about this machine decides its numbers. No readings, no clocks: they would split the history."""
 
 from __future__ import annotations
 
 import os
 import platform
 from pathlib import Path
-
-import psutil
+from typing import Literal
 
 from lqw.samples import HostFacts
 
-__all__ = ["host_facts"]
+__all__ = ["cpu_model", "host_facts"]
 
 
-def _cpu_model() -> str:
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-        if line.startswith(("model name", "Model", "CPU part")):
-            return " ".join(line.partition(":")[2].split())
+def cpu_model(cpuinfo: str) -> str:
+    """Return the processor's name from the text of ``/proc/cpuinfo``; the architecture where it has none (ARM)."""
+    for line in cpuinfo.splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in ("model name", "Model", "cpu model") and value.strip():
+            return " ".join(value.split())
     return platform.machine()
 
 
-def host_facts(name: str) -> HostFacts:
-    """Return the facts of this machine under the host name *name* (from the params, already normalised)."""
-    cores = len(os.sched_getaffinity(0))
-    return HostFacts(
-        name=name,
-        cpu_model=_cpu_model(),
-        cores=cores,
-        ram_gib=round(psutil.virtual_memory().total / 2**30),
-        kernel=platform.release().split("-")[0],
-        python=platform.python_version(),
+def _ram_gib() -> int:
+    return round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30)
+
+
+def host_facts(name: str, compute: Literal["cpu", "cuda"]) -> HostFacts:
+    """Return the facts of this machine under the name the params give it.
+
+    ``cores`` are those this process may use (affinity), not those of the box. GPU fields are filled with
+    ``compute="cuda"`` only, and None where NVML does not say.
+    """
+    gpu: dict[str, str | int | None] = {}
+    if compute == "cuda":
+        from lqw.host.gpu import gpu_facts  # noqa: PLC0415 - NVML is loaded only where a GPU is used
+
+        gpu = gpu_facts()
+    return HostFacts.model_validate(
+        {
+            "name": name,
+            "cpu_model": cpu_model(Path("/proc/cpuinfo").read_text()),
+            "cores": len(os.sched_getaffinity(0)),
+            "ram_gib": _ram_gib(),
+            "kernel": platform.release(),
+            "python": platform.python_version(),
+            **gpu,
+        }
     )

@@ -1,84 +1,112 @@
-"""Peak host memory of a server's process tree, sampled while it serves.
-
-RssAnon is what gates: an mmapped GGUF is RssFile, shared with the page cache and not the engine's own.
-"""
+"""Memory peaks of a process tree: RssAnon (what gates), RssFile, VmHWM, and GPU memory where there is a GPU."""
 
 from __future__ import annotations
 
-import contextlib
 import threading
-import time
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
-import psutil
-
+from lqw.host.supervise import tree
 from lqw.samples import MemoryPeaks
 
-__all__ = ["MemorySampler"]
+__all__ = ["MemorySampler", "read_status"]
 
-PERIOD_S = 0.02
-FAMILY_PERIOD_S = 0.5
-_FIELDS = {b"RssAnon:": 0, b"RssFile:": 1, b"VmHWM:": 2}
+Compute = Literal["cpu", "cuda"]
+_KEYS = (b"VmHWM:", b"RssAnon:", b"RssFile:")
+_REFRESH_TICKS = 25  # the tree is listed anew every 25 samples: listing costs more than reading
 
 
-def _status(pid: int) -> tuple[int, int, int]:
-    found = [0, 0, 0]
-    with contextlib.suppress(OSError), Path(f"/proc/{pid}/status").open("rb") as lines:
-        for line in lines:
-            index = _FIELDS.get(line.split(b"\t", 1)[0])
-            if index is not None:
-                found[index] = int(line.split()[1]) * 1024
-    return found[0], found[1], found[2]
+def read_status(pid: int) -> tuple[int, int, int] | None:
+    """Return (VmHWM, RssAnon, RssFile) of a process in bytes; None when it is gone or a zombie."""
+    try:
+        data = Path(f"/proc/{pid}/status").read_bytes()
+    except OSError:
+        return None
+    out = []
+    for key in _KEYS:
+        at = data.find(key)
+        if at < 0:
+            return None
+        out.append(int(data[at + len(key) : data.index(b"kB", at)]) * 1024)
+    return out[0], out[1], out[2]
 
 
 class MemorySampler:
-    """Context manager; ``peaks()`` after it gives the maxima over the tree.
+    """Samples a process tree from a thread of its own until it is left.
+
+    The value of an instant is the sum over the tree; the peak is the largest instant. ``VmHWM`` is the kernel's own
+    high-water mark, summed over the processes: it misses nothing between samples, but counts mapped file pages too.
 
     Parameters
     ----------
     pid : int
-        Root of the tree; descendants are looked up every half second.
+        Root of the tree (leader of its session).
+    compute : {"cpu", "cuda"}
+        With ``cuda``, GPU memory is sampled too; see :mod:`lqw.host.gpu`.
+    interval_s : float
+        Time between samples.
     """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, *, compute: Compute = "cpu", interval_s: float = 0.02) -> None:
         self._pid = pid
-        self._stop = threading.Event()
-        self._peaks = [0, 0, 0]
-        self._samples = 0
+        self._interval_s = interval_s
+        self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lqw-memory", daemon=True)
+        self._members: list[int] = [pid]
+        self._anon = self._file = self._samples = 0
+        self._hwm: dict[int, int] = {}
+        self._gpu = None
+        if compute == "cuda":
+            from lqw.host.gpu import VramMeter  # noqa: PLC0415 - NVML is loaded only where a GPU is used
+
+            self._gpu = VramMeter()
 
     def __enter__(self) -> Self:
-        """Start sampling."""
+        """Take the first sample and start the thread."""
+        self._sample(0)
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop sampling."""
-        self._stop.set()
+    def __exit__(self, *_: object) -> None:
+        """Take the last sample and end the thread."""
+        self._done.set()
         self._thread.join()
-
-    def _family(self) -> list[int]:
-        try:
-            root = psutil.Process(self._pid)
-            return [self._pid, *(child.pid for child in root.children(recursive=True))]
-        except psutil.NoSuchProcess:
-            return []
-
-    def _run(self) -> None:
-        family, renewed = self._family(), time.monotonic()
-        while not self._stop.is_set():
-            if time.monotonic() - renewed > FAMILY_PERIOD_S:
-                family, renewed = self._family(), time.monotonic()
-            totals = [sum(column) for column in zip(*(_status(pid) for pid in family), strict=True)] or [0, 0, 0]
-            self._peaks = [max(old, new) for old, new in zip(self._peaks, totals, strict=True)]
-            self._samples += 1
-            self._stop.wait(PERIOD_S)
+        self._sample(0)
 
     def peaks(self) -> MemoryPeaks:
-        """Return the maxima seen, bytes; None where nothing was read."""
-        anon, file, hwm = (value or None for value in self._peaks)
-        return MemoryPeaks(rss_anon_bytes=anon, rss_file_bytes=file, vm_hwm_bytes=hwm, samples=self._samples)
+        """Return the peaks so far; a field is None where nothing could be read."""
+        seen = bool(self._samples)
+        return MemoryPeaks(
+            rss_anon_bytes=self._anon if seen else None,
+            rss_file_bytes=self._file if seen else None,
+            vm_hwm_bytes=sum(self._hwm.values()) if seen else None,
+            vram_bytes=self._gpu.peak_bytes if self._gpu else None,
+            vram_method=self._gpu.method if self._gpu else None,
+            samples=self._samples,
+        )
+
+    def _run(self) -> None:
+        tick = 0
+        while not self._done.wait(self._interval_s):
+            tick += 1
+            self._sample(tick)
+
+    def _sample(self, tick: int) -> None:
+        if tick % _REFRESH_TICKS == 0:
+            self._members = tree(self._pid)
+        anon = file = 0
+        found = False
+        for pid in self._members:
+            status = read_status(pid)
+            if status is None:
+                continue
+            found = True
+            hwm, one_anon, one_file = status
+            self._hwm[pid] = max(hwm, self._hwm.get(pid, 0))
+            anon += one_anon
+            file += one_file
+        if self._gpu is not None:
+            self._gpu.sample(self._members)
+        if found:
+            self._samples += 1
+            self._anon, self._file = max(self._anon, anon), max(self._file, file)
