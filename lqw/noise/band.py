@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from types import MappingProxyType
-
+from typing import TYPE_CHECKING
 
 from lqw.errors import UsageError
 from lqw.noise.batch import Bands, Batch, batch_of
 from lqw.noise.methods import METHODS
 from lqw.noise.rows import Call, RowBand, RowData, RowReferences
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lqw.plan import Policy
-    from lqw.metrics import RowId
-    import numpy as np
     from collections.abc import Mapping, Sequence
+
+    import numpy as np
+
+    from lqw.metrics import RowId
+    from lqw.plan import Policy
 
 __all__ = ["band_table"]
 
@@ -54,7 +55,7 @@ def band_table(
         raise UsageError(f"unknown method {policy.method!r}", remedy=f"one of: {', '.join(METHODS)}")
     batch = batch_of(data, references, folded)
     bands = method(batch, policy, look=look, m=m)
-    return {row.row: _band(row, references, batch, bands, i, look) for i, row in enumerate(data)}
+    return {row.row: _band(row, references, batch, bands, i=i, look=look) for i, row in enumerate(data)}
 
 
 def _band(
@@ -62,6 +63,7 @@ def _band(
     references: Mapping[RowId, RowReferences],
     batch: Batch,
     bands: Bands,
+    *,
     i: int,
     look: int,
 ) -> RowBand:

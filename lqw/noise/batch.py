@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lqw.metrics import Family, RowId
 from lqw.noise.rows import RowData, RowReferences
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lqw.plan import Policy
     from collections.abc import Mapping, Sequence
+
+    from lqw.plan import Policy
 
 __all__ = ["MAX_DF", "Bands", "Batch", "batch_of", "pooled_prior"]
 

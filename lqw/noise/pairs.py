@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from typing import TYPE_CHECKING
 
 from lqw.metrics import Family, RowId
+from lqw.metrics.values import RowValue, start_values
 from lqw.noise.rows import RowData
 from lqw.outcomes import Arm, Reason
 from lqw.samples import Failure, StartRecord
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lqw.metrics.values import RowValue
     from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["MIN_PAIRS", "complete_pairs", "log_ratio", "pair_rows", "row_problem"]
@@ -86,26 +86,45 @@ def pair_rows(
     for key, launches in table.items():
         if key[0] in wanted and key[1] <= counts[key[0]]:
             values[key] = _arm_values(launches, wanted[key[0]], min_window_s)
-    return {row: _row(row, counts.get(row.model, 0), values) for row in rows}
+    broken = _first_failures(starts)
+    return {
+        row: broken[row.model]
+        if counts.get(row.model, 0) < MIN_PAIRS and row.model in broken
+        else _row(row, counts.get(row.model, 0), values)
+        for row in rows
+    }
+
+
+def _first_failures(starts: Sequence[StartRecord]) -> dict[str, Failure]:
+    """Return, per model, the first failed start: why there are too few pairs says more than that there are."""
+    out: dict[str, Failure] = {}
+    for start in sorted(starts, key=lambda start: start.position):
+        if start.failure is not None and start.model not in out:
+            out[start.model] = _at(start.failure, start.pair, start.arm)
+    return out
 
 
 def _arm_values(launches: Mapping[int, StartRecord], rows: list[RowId], min_window_s: float) -> dict[RowId, RowValue]:
-    """Merge the launches of one arm of one pair: the largest peak for memory, the one value there is otherwise."""
-    from lqw.metrics.values import RowValue, start_values  # noqa: PLC0415 - until that module has landed
+    """Merge the launches of one arm of one pair: the largest peak for memory, the one value there is otherwise.
 
+    A start that failed fails the rows that no other launch of its arm measured, and memory, whose peak is then unknown.
+    """
+    failed: Failure | None = None
     found: dict[RowId, list[RowValue]] = defaultdict(list)
     for _, start in sorted(launches.items()):
+        if start.failure is not None:
+            failed = failed or start.failure
+            continue
         for row, value in start_values(start, rows, min_window_s=min_window_s).items():
             found[row].append(value)
-    failed = next((start.failure for _, start in sorted(launches.items()) if start.failure is not None), None)
     out = {}
     for row in rows:
-        given = found.get(row, [])
+        given = found[row]
         broken = next((value for value in given if value.failure is not None), None)
-        if broken is not None:
+        if failed is not None and (not given or row.kind.family is Family.MEMORY):
+            out[row] = RowValue(None, failed)
+        elif broken is not None:
             out[row] = broken
-        elif failed is not None and (not given or row.kind.family is Family.MEMORY):
-            out[row] = RowValue(value=None, failure=failed, extras={})
         elif given:
             out[row] = max(given, key=lambda value: value.value if value.value is not None else -math.inf)
     return out

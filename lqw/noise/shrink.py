@@ -1,7 +1,7 @@
 """Empirical-Bayes shrinkage of row variances towards their family (Smyth 2004, section 6.2).
 
 Three pairs know little of their own variance; the other rows of the family know its usual size. The prior
-``s_r² ~ s0²·F(v, d0)`` is fitted by the moments of ``ln s²`` and each variance is pulled towards ``s0²`` with weight d0.
+``s_r² ~ s0²·F(v, d0)`` is fitted by the moments of ``ln s²``; each variance is pulled towards ``s0²`` with weight d0.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from scipy import special
 __all__ = ["Shrunk", "shrink", "trigamma_inverse"]
 
 Floats = NDArray[np.float64]
+
+_HUGE, _TINY = 1e7, 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ def trigamma_inverse(y: Floats) -> Floats:
         if np.all(np.abs(step) <= 1e-12 * x):
             break
     # Beyond these ends the iteration loses digits and the asymptotic forms are exact to double precision.
-    return np.asarray(np.where(y > 1e7, 1.0 / np.sqrt(y), np.where(y < 1e-6, 1.0 / y, x)), dtype=float)
+    return np.asarray(np.where(y > _HUGE, 1.0 / np.sqrt(y), np.where(y < _TINY, 1.0 / y, x)), dtype=float)
 
 
 def shrink(s2: Floats, v: Floats, *, sd_floor: float) -> Shrunk:
@@ -86,10 +88,10 @@ def shrink(s2: Floats, v: Floats, *, sd_floor: float) -> Shrunk:
     d0 = np.where(finite, 2 * half_d0, np.inf)
     s02 = np.where(finite, np.exp(mean + special.digamma(half_d0) - np.log(half_d0)), pooled)
     d0 = np.where(count >= 2, d0, 0.0)  # noqa: PLR2004 - two rows are the fewest that can differ
-    return _combine(s2, v, d0, s02, total, sd_floor)
+    return _combine(s2, v, d0, s02, total, sd_floor=sd_floor)
 
 
-def _combine(s2: Floats, v: Floats, d0: Floats, s02: Floats, total: Floats, sd_floor: float) -> Shrunk:
+def _combine(s2: Floats, v: Floats, d0: Floats, s02: Floats, total: Floats, *, sd_floor: float) -> Shrunk:
     weight = d0[..., None]
     prior = np.where(np.isinf(weight), 0.0, weight)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -12,21 +12,38 @@ from lqw.ratchet.baseline import (
     references_for,
 )
 from lqw.ratchet.epoch import ComparatorIdentity, EpochKey, HostClass, epoch_differences, epoch_key, protocol_sha256
+from lqw.ratchet.machine import TABLE, Effect, Event, effect_of
+from lqw.ratchet.moves import Move, Moved, adopt, advance, point_of
+from lqw.ratchet.records import RebaseRecord, RetireRecord, parse_record, rebase, retire
 
 __all__ = [
+    "TABLE",
     "Baseline",
     "ComparatorIdentity",
+    "Effect",
     "Epoch",
     "EpochKey",
+    "Event",
     "FloorSource",
     "HostClass",
+    "Move",
+    "Moved",
     "Point",
     "RatchetState",
+    "RebaseRecord",
+    "RetireRecord",
     "RowEntry",
+    "adopt",
+    "advance",
     "baseline_to_json",
+    "effect_of",
     "epoch_differences",
     "epoch_key",
     "parse_baseline",
+    "parse_record",
+    "point_of",
     "protocol_sha256",
+    "rebase",
     "references_for",
+    "retire",
 ]

@@ -6,7 +6,7 @@ The file is written only by :mod:`.moves` (adopt, advance) and :mod:`.records` (
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Literal, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
@@ -18,8 +18,9 @@ from lqw.samples import Record
 from lqw.verdict.evidence import ComparatorPoint, Standing
 
 if TYPE_CHECKING:
-    from lqw.metrics import RowId
     from collections.abc import Sequence
+
+    from lqw.metrics import RowId
 
 __all__ = [
     "Baseline",
@@ -78,6 +79,8 @@ class RowEntry(Record):
     history: tuple[Point, ...] = ()
     best_ever: Point
     improved_by: str = ""  # release that proved an improvement and has no fresh batch yet
+    floor_expires: str = ""  # day (ISO) on which a rebased floor ends; "" for never
+    floor_before: Point | None = None  # the floor that then returns
     target_met_by: str = ""  # first released version whose 99 % bound cleared the target
 
 
@@ -115,8 +118,12 @@ def parse_baseline(data: bytes | str | dict[str, Any], *, name: str = "baseline.
         raise IntegrityError(f"{name}: {err}") from err
 
 
-def references_for(baseline: Baseline | None, key: EpochKey, rows: Sequence[RowId]) -> Standing:
+def references_for(
+    baseline: Baseline | None, key: EpochKey, rows: Sequence[RowId], *, day: str | None = None
+) -> Standing:
     """Return what the baseline says of *rows* in the epoch *key*.
+
+    *day* (ISO, the run's own date) ends rebased floors that have expired; the floor before them returns.
 
     Without a baseline, or without a matching epoch, the standing has no references and ``differences`` says why:
     every part in which the newest epoch differs.
@@ -130,7 +137,7 @@ def references_for(baseline: Baseline | None, key: EpochKey, rows: Sequence[RowI
     active = {row: entry for row, entry in entries.items() if entry.state is RatchetState.ACTIVE}
     return Standing(
         epoch_sha256=key.sha256,
-        references={row: _references(entry) for row, entry in active.items()},
+        references={row: _references(entry, day) for row, entry in active.items()},
         comparator={row: _comparator(entry) for row, entry in active.items()},
         targets_met=tuple(row for row, entry in active.items() if entry.target_met_by),
         retired=tuple(row for row, entry in entries.items() if entry.state is RatchetState.RETIRED),
@@ -152,10 +159,15 @@ def _reference(point: Point) -> Reference:
     )
 
 
-def _references(entry: RowEntry) -> RowReferences:
+def _floor(entry: RowEntry, day: str | None) -> Point:
+    expired = day is not None and entry.floor_expires != "" and day >= entry.floor_expires
+    return entry.floor_before if expired and entry.floor_before is not None else entry.floor
+
+
+def _references(entry: RowEntry, day: str | None) -> RowReferences:
     used = entry.history[-HISTORY_USED:]
     return RowReferences(
-        floor=_reference(entry.floor),
+        floor=_reference(_floor(entry, day)),
         last=_reference(entry.last) if entry.last is not None else None,
         history=tuple(Spread(ss=point.ss, df=point.df, release=point.release) for point in used),
     )

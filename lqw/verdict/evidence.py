@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -13,9 +13,10 @@ from lqw.noise.rows import Row, RowReferences
 from lqw.samples import Failure, Record, StartRecord
 
 if TYPE_CHECKING:
-    from lqw.plan import Plan
-    from lqw.metrics import RowId
     from collections.abc import Mapping, Sequence
+
+    from lqw.metrics import RowId
+    from lqw.plan import Plan
 
 __all__ = ["ComparatorPoint", "Evidence", "Standing", "standing_from_json", "standing_to_json"]
 

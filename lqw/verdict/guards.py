@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
@@ -11,13 +12,13 @@ from lqw.metrics import Family, RowId
 from lqw.noise.boundaries import row_alpha
 from lqw.noise.shrink import shrink
 from lqw.verdict.results import Effect, GuardFinding
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lqw.verdict.evidence import ComparatorPoint
-    from lqw.plan import Policy
-    from lqw.noise.rows import RowData
     from collections.abc import Mapping, Sequence
+
+    from lqw.noise.rows import RowData
+    from lqw.plan import Policy
+    from lqw.verdict.evidence import ComparatorPoint
 
 __all__ = ["comparator_history", "null_control", "one_token_prefill"]
 

@@ -12,7 +12,8 @@ Confirmation by a third arm (candidate, floor-setting release, comparator) has i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from lqw.noise.band import band_table
 from lqw.noise.pairs import complete_pairs, pair_rows, row_problem
@@ -21,19 +22,19 @@ from lqw.outcomes import Outcome, Purpose, Reason, RowState, RowVerdict
 from lqw.samples import Failure
 from lqw.verdict.guards import comparator_history, null_control, one_token_prefill
 from lqw.verdict.order import order_findings
-from lqw.verdict.results import Counts, GuardFinding, Judgement, RowResult, SuiteResult
+from lqw.verdict.results import Counts, GuardFinding, Judgement, RowResult
 from lqw.verdict.rows import BLOCKING, Judged, row_result, unmeasured, void
 from lqw.verdict.sanity import bimodality, dispersion, drift
-from lqw.verdict.sentence import reasons_of, sentence_of
+from lqw.verdict.sentence import Findings, reasons_of, sentence_of
 from lqw.verdict.sequence import Replay, replay
 from lqw.verdict.suite import suite_tests
 from lqw.verdict.targets import folded_targets, target_of
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lqw.verdict.evidence import Evidence
-    from lqw.metrics import RowId
     from collections.abc import Sequence
+
+    from lqw.metrics import RowId
+    from lqw.verdict.evidence import Evidence
 
 __all__ = ["judge"]
 
@@ -64,6 +65,7 @@ def judge(evidence: Evidence) -> Judgement:
     Judgement
         One result for every planned row; pure, without clock or chance: equal evidence, equal judgement.
     """
+    evidence = _with_session_term(evidence)
     plan = evidence.plan
     measured = _measure(evidence)
     replayed = _replay(evidence, measured)
@@ -74,14 +76,14 @@ def judge(evidence: Evidence) -> Judgement:
     suites = suite_tests(measured.valid, judged, evidence.standing.references) if judged else ()
     counts = _counts(rows)
     dropped = [str(row) for row in evidence.standing.dropped] if plan.purpose is Purpose.GATE else []
-    reasons = (*evidence.problems, *reasons_of(rows, suites, guards, dropped))
-    outcome = _outcome(evidence, rows, suites, guards, counts, dropped)
+    found = Findings(evidence.problems, rows, suites, guards, dropped)
+    outcome = _outcome(evidence, found, counts)
     return Judgement(
         purpose=plan.purpose,
         release=plan.release,
         outcome=outcome,
-        sentence=sentence_of(plan, outcome, reasons, counts, rows),
-        reasons=reasons,
+        sentence=sentence_of(plan, outcome, found, counts),
+        reasons=reasons_of(found),
         counts=counts,
         rows=rows,
         suites=suites,
@@ -94,6 +96,14 @@ def judge(evidence: Evidence) -> Judgement:
         models_needing_pairs=replayed.needing,
         method=plan.policy.method,
     )
+
+
+def _with_session_term(evidence: Evidence) -> Evidence:
+    """Put the epoch's own τ into the policy where five sessions of one release have shown it."""
+    tau = evidence.standing.tau
+    if tau is None:
+        return evidence
+    return replace(evidence, plan=replace(evidence.plan, policy=replace(evidence.plan.policy, tau=tau)))
 
 
 def _measure(evidence: Evidence) -> _Measured:
@@ -120,14 +130,24 @@ def _replay(evidence: Evidence, measured: _Measured) -> Replay:
     m = len(plan.rows)
     if plan.purpose is Purpose.ADOPT:
         wanted = plan.policy.floor_pairs
-        needing = tuple(sorted(model for model in plan.orders if measured.pairs.get(model, 0) < wanted))
+        needing = tuple(sorted(_short_of(wanted, evidence, measured)))
         data = [row.first(wanted) for row in measured.valid.values()]
         bands = band_table(data, {}, plan.policy, look=0, m=m)
         return Replay(bands, dict.fromkeys(plan.orders, wanted), needing)
     folded = folded_targets(standing.targets_met, evidence.targets)
     out = replay(measured.valid, standing.references, plan.policy, m=m, available=measured.pairs, folded=folded)
-    unseen = {model for model in plan.orders if measured.pairs.get(model, 0) < plan.pairs_at(0)}
+    unseen = _short_of(plan.pairs_at(0), evidence, measured)
     return Replay(out.bands, out.pairs_used, tuple(sorted(unseen | set(out.needing))))
+
+
+def _short_of(pairs: int, evidence: Evidence, measured: _Measured) -> set[str]:
+    """Return the models with fewer than *pairs*, but for those of which every row has failed: more would not help."""
+    hopeful = {
+        row.model
+        for row in evidence.plan.rows
+        if row not in measured.failed or measured.failed[row].reason is Reason.TOO_FEW_PAIRS
+    }
+    return {model for model in hopeful if measured.pairs.get(model, 0) < pairs}
 
 
 def _guards(evidence: Evidence, measured: _Measured, replayed: Replay) -> list[GuardFinding]:
@@ -167,7 +187,7 @@ def _result(
         purpose=evidence.plan.purpose,
         needing=row.model in replayed.needing,
         suspect=suspects.get(str(row), ""),
-        no_floor="; ".join(standing.differences) or "the row is new in this epoch; adopt a batch for it",
+        no_floor="no floor in this epoch; adopt one",
     )
     return row_result(judged, target_of(row, band, evidence.targets, evidence.plan.policy))
 
@@ -183,23 +203,18 @@ def _counts(rows: Sequence[RowResult]) -> Counts:
     )
 
 
-def _outcome(
-    evidence: Evidence,
-    rows: Sequence[RowResult],
-    suites: Sequence[SuiteResult],
-    guards: Sequence[GuardFinding],
-    counts: Counts,
-    dropped: Sequence[str],
-) -> Outcome:
-    effects = {guard.effect for guard in guards}
-    if evidence.problems or "invalid" in effects:
+def _outcome(evidence: Evidence, found: Findings, counts: Counts) -> Outcome:
+    effects = {guard.effect for guard in found.guards}
+    if found.problems or "invalid" in effects:
         return Outcome.INVALID
-    if any(guard.guard == "null_control" and guard.effect == "undecided" for guard in guards):
+    if any(guard.guard == "null_control" and guard.effect == "undecided" for guard in found.guards):
         return Outcome.UNDECIDED  # the run cannot tell two engines apart: not even a RED of it can be believed
-    if "red" in effects or any(row.verdict is RowVerdict.RED for row in rows) or any(suite.red for suite in suites):
+    red = any(row.verdict is RowVerdict.RED for row in found.rows) or any(suite.red for suite in found.suites)
+    if red or "red" in effects:
         return Outcome.RED
     if evidence.plan.purpose is Purpose.ADOPT:
-        whole = counts.measured == counts.planned > 0 and all(row.n >= evidence.plan.policy.floor_pairs for row in rows)
+        wanted = evidence.plan.policy.floor_pairs
+        whole = counts.measured == counts.planned > 0 and all(row.n >= wanted for row in found.rows)
         return Outcome.FLOOR if whole and "undecided" not in effects else Outcome.UNDECIDED
-    blocked = dropped or "undecided" in effects or any(row.verdict in BLOCKING for row in rows)
+    blocked = found.dropped or "undecided" in effects or any(row.verdict in BLOCKING for row in found.rows)
     return Outcome.UNDECIDED if blocked or counts.gating == 0 else Outcome.PASS

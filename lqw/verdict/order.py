@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from itertools import pairwise
-
-from lqw.verdict.results import GuardFinding
 from typing import TYPE_CHECKING
 
+from lqw.verdict.results import GuardFinding
+
 if TYPE_CHECKING:
-    from lqw.samples import StartRecord
-    from lqw.plan import Plan
-    from lqw.outcomes import Arm
     from collections.abc import Sequence
+
+    from lqw.outcomes import Arm
+    from lqw.plan import Plan
+    from lqw.samples import StartRecord
 
 __all__ = ["order_findings"]
 

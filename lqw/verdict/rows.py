@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lqw.metrics import Family, RowId
 from lqw.noise.pairs import log_ratio
 from lqw.noise.rows import Call, Reference, RowBand, RowData, RowReferences
 from lqw.outcomes import Purpose, Reason, RowState, RowVerdict
 from lqw.verdict.results import RowResult, TargetResult
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lqw.samples import Failure
     from lqw.plan import Policy
+    from lqw.samples import Failure
 
 __all__ = ["BLOCKING", "Judged", "row_result", "unmeasured", "void"]
 
@@ -123,9 +123,9 @@ def _verdict(judged: Judged) -> tuple[RowVerdict, str]:
     """Decide, in the order of STATISTICS §6: reference, comparator, then the row itself."""
     band, floor = judged.band, judged.references.floor
     if judged.purpose is Purpose.ADOPT:
-        return RowVerdict.NEW, f"{math.exp(band.estimate):.2f} × the comparator, pair SD {band.sd:.1%}, {band.n} pairs"
-    if floor is None or band.delta_floor is None or band.se_floor is None:
-        return RowVerdict.MISSING_FLOOR, f"no floor: {judged.no_floor}"
+        return RowVerdict.NEW, f"{math.exp(band.estimate):.2f}× the comparator, pair SD {band.sd:.1%}, {band.n} pairs"
+    if floor is None:
+        return RowVerdict.MISSING_FLOOR, judged.no_floor
     if judged.suspect:
         return RowVerdict.SUSPECT, judged.suspect
     text = _against(judged.data.row, band, floor)
@@ -133,11 +133,14 @@ def _verdict(judged: Judged) -> tuple[RowVerdict, str]:
         return RowVerdict.RED, text if band.red_by == "floor" else _against_last(judged)
     if band.call is Call.OPEN:
         return RowVerdict.INCONCLUSIVE, f"{text}: {_open(judged)}"
-    if _too_good(band, judged.policy):
+    return _passed(band, judged.policy, text)
+
+
+def _passed(band: RowBand, policy: Policy, text: str) -> tuple[RowVerdict, str]:
+    if _too_good(band, policy):
         return RowVerdict.SUSPECT, f"{text}: too good to be believed without a second look"
-    if band.delta_floor > IMPROVED_Z * band.se_floor:
-        return RowVerdict.IMPROVED, text
-    return RowVerdict.PASS, text
+    improved = (band.delta_floor or 0.0) > IMPROVED_Z * (band.se_floor or math.inf)
+    return (RowVerdict.IMPROVED if improved else RowVerdict.PASS), text
 
 
 def _too_good(band: RowBand, policy: Policy) -> bool:

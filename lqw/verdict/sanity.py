@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
 
 from lqw.outcomes import Arm
 from lqw.verdict.results import GuardFinding
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lqw.samples import StartRecord
-    from lqw.plan import Policy
-    from lqw.noise.rows import RowData
-    from lqw.metrics import RowId
     from collections.abc import Mapping, Sequence
+
+    from lqw.metrics import RowId
+    from lqw.noise.rows import RowData
+    from lqw.plan import Policy
+    from lqw.samples import StartRecord
 
 __all__ = ["bimodality", "dispersion", "drift"]
 

@@ -3,80 +3,115 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lqw.outcomes import Outcome, Purpose, RowVerdict
 from lqw.verdict.rows import BLOCKING
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lqw.verdict.results import Counts, GuardFinding, RowResult, SuiteResult
-    from lqw.plan import Plan
     from collections.abc import Sequence
 
-__all__ = ["reasons_of", "sentence_of"]
+    from lqw.plan import Plan
+    from lqw.verdict.results import Counts, GuardFinding, RowResult, SuiteResult
 
-NAMED = 3  # reasons that the sentence names; the rest are counted
+__all__ = ["Findings", "reasons_of", "sentence_of"]
+
+NAMED = 3  # how many things the sentence names; the rest are counted
 UNCONFIRMED = (
     "RED-UNCONFIRMED: no third arm was measured; name the binary of the floor-setting release (path and sha256) "
-    "to tell a slower engine from a changed machine. It blocks either way"
+    "to tell a slower engine from a changed machine; it blocks either way"
 )
 
-_SEVERITY = {
-    RowVerdict.RED: 0,
-    RowVerdict.SHIFT: 1,
-    RowVerdict.VOID: 2,
-    RowVerdict.FAILED: 3,
-    RowVerdict.MISSING: 4,
-    RowVerdict.MISSING_FLOOR: 5,
-    RowVerdict.SUSPECT: 6,
-    RowVerdict.INCONCLUSIVE: 7,
-}
+_SEVERITY = (
+    RowVerdict.SHIFT,
+    RowVerdict.VOID,
+    RowVerdict.FAILED,
+    RowVerdict.MISSING,
+    RowVerdict.MISSING_FLOOR,
+    RowVerdict.SUSPECT,
+    RowVerdict.INCONCLUSIVE,
+)
 
 
-def reasons_of(
-    rows: Sequence[RowResult],
-    suites: Sequence[SuiteResult],
-    guards: Sequence[GuardFinding],
-    dropped: Sequence[str],
-) -> tuple[str, ...]:
-    """Return everything that blocks, each with its name, most severe first."""
-    invalid = [guard.text for guard in guards if guard.effect == "invalid"]
-    one_token = [guard.text + f" ({guard.subject})" for guard in guards if guard.effect == "red"]
-    blocking = sorted((row for row in rows if row.verdict in BLOCKING), key=lambda row: _SEVERITY[row.verdict])
-    red = [_row(row) for row in blocking if row.verdict is RowVerdict.RED]
-    rest = [f"{row.verdict} {_row(row)}" for row in blocking if row.verdict is not RowVerdict.RED]
-    broad = [
-        f"the {suite.family} rows together are at {math.exp(suite.mean_delta):.3f}× their floors "
-        f"(RED below {math.exp(suite.threshold):.3f}, {suite.rows} rows)"
-        for suite in suites
-        if suite.red
-    ]
-    stopped = [guard.text for guard in guards if guard.effect == "undecided"]
-    gone = [f"{row} has a floor but is no longer measured: it needs a retire record" for row in dropped]
-    confirm = [UNCONFIRMED] if (red and not all(r.confirmed for r in rows if r.verdict is RowVerdict.RED)) else []
-    return (*invalid, *one_token, *red, *broad, *confirm, *stopped, *gone, *rest)
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Everything that was found, before words."""
+
+    problems: Sequence[str]
+    rows: Sequence[RowResult]
+    suites: Sequence[SuiteResult]
+    guards: Sequence[GuardFinding]
+    dropped: Sequence[str]
+
+    @property
+    def first(self) -> list[str]:
+        """Return what outranks rows that are merely undecided: broken evidence, RED, guards, dropped rows."""
+        invalid = [guard.text for guard in self.guards if guard.effect == "invalid" and guard.guard != "integrity"]
+        null = [g.text for g in self.guards if g.guard == "null_control" and g.effect == "undecided"]
+        one_token = [f"{guard.text} ({guard.subject})" for guard in self.guards if guard.effect == "red"]
+        red = [_named(row) for row in self.rows if row.verdict is RowVerdict.RED]
+        suites = [_suite(suite) for suite in self.suites if suite.red]
+        epoch = [guard.text for guard in self.guards if guard.guard == "epoch"]
+        gone = [f"{row} has a floor but is no longer measured: it needs a retire record" for row in self.dropped]
+        return [*self.problems, *invalid, *null, *one_token, *red, *suites, *epoch, *gone]
+
+    @property
+    def undecided(self) -> list[RowResult]:
+        """Return the rows that block without being RED, most severe first."""
+        rows = [row for row in self.rows if row.verdict in BLOCKING and row.verdict is not RowVerdict.RED]
+        return sorted(rows, key=lambda row: _SEVERITY.index(row.verdict))
 
 
-def _row(row: RowResult) -> str:
-    return f"{row.row.short} of {row.row.model} {row.text}" if row.band else f"{row.row}: {row.text}"
+def reasons_of(findings: Findings) -> tuple[str, ...]:
+    """Return everything that blocks, each row by its name, most severe first."""
+    unconfirmed = any(row.verdict is RowVerdict.RED and not row.confirmed for row in findings.rows)
+    rows = [f"{row.verdict} {_named(row)}" for row in findings.undecided]
+    return (*findings.first, *([UNCONFIRMED] if unconfirmed else []), *rows)
 
 
-def sentence_of(plan: Plan, outcome: Outcome, reasons: Sequence[str], counts: Counts, rows: Sequence[RowResult]) -> str:
+def _named(row: RowResult) -> str:
+    return f"{row.row.short} of {row.row.model} {row.text}" if row.gating else f"{row.row}: {row.text}"
+
+
+def _suite(suite: SuiteResult) -> str:
+    level, limit = math.exp(suite.mean_delta), math.exp(suite.threshold)
+    return f"the {suite.rows} {suite.family} rows together are at {level:.3f}× their floors (RED below {limit:.3f})"
+
+
+def sentence_of(plan: Plan, outcome: Outcome, findings: Findings, counts: Counts) -> str:
     """Return the verdict as one sentence."""
     if outcome is Outcome.PASS:
-        return f"PASS: {_passed(plan, counts, rows)}."
+        return f"PASS: {_passed(plan, counts, findings.rows)}."
     if outcome is Outcome.FLOOR:
         pairs = plan.policy.floor_pairs
-        return (
-            f"FLOOR: all {counts.measured} rows of {plan.release} measured with {pairs} pairs each; nothing was gated."
-        )
-    if not reasons:
-        wanted = "adopted" if plan.purpose is Purpose.ADOPT else "passed"
-        return f"{outcome}: nothing was measured; zero rows are never {wanted}."
-    told = [reason for reason in reasons if reason is not UNCONFIRMED]
+        return f"FLOOR: all {counts.measured} rows of {plan.release} measured with {pairs} pairs each, nothing gated."
+    told = [*findings.first, *_grouped(findings.undecided)]
+    if counts.measured == 0 and outcome is Outcome.UNDECIDED:
+        told.insert(0, f"nothing valid was measured ({counts}), and zero rows never {_verb(plan)}")
     more = len(told) - NAMED
-    tail = f"; and {more} more" if more > 0 else ""
-    return f"{outcome}: {'; '.join(told[:NAMED])}{tail}."
+    return f"{outcome}: {'; '.join(told[:NAMED])}{f'; and {more} more' if more > 0 else ''}."
+
+
+def _verb(plan: Plan) -> str:
+    return "make a floor" if plan.purpose is Purpose.ADOPT else "pass"
+
+
+def _grouped(rows: Sequence[RowResult]) -> list[str]:
+    """Say once what several rows share: ``5 rows VOID (a, b, c and 2 more): …``."""
+    groups: dict[tuple[RowVerdict, str], list[RowResult]] = defaultdict(list)
+    for row in rows:
+        groups[row.verdict, row.text].append(row)
+    out = []
+    for (verdict, text), members in groups.items():
+        if len(members) == 1:
+            out.append(f"{verdict}: {_named(members[0])}")
+            continue
+        names = ", ".join(str(row.row) for row in members[:NAMED])
+        more = f" and {len(members) - NAMED} more" if len(members) > NAMED else ""
+        out.append(f"{len(members)} rows {verdict} ({names}{more}): {text}")
+    return out
 
 
 def _passed(plan: Plan, counts: Counts, rows: Sequence[RowResult]) -> str:

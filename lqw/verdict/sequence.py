@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from lqw.noise.band import band_table
 from lqw.noise.rows import Call, RowBand, RowData, RowReferences
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lqw.plan import Policy
-    from lqw.metrics import RowId
     from collections.abc import Mapping
+
+    from lqw.metrics import RowId
+    from lqw.plan import Policy
 
 __all__ = ["Replay", "replay"]
 

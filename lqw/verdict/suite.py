@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
 
 from lqw.verdict.results import SuiteResult
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lqw.noise.rows import RowBand, RowData, RowReferences
-    from lqw.metrics import Family, RowId
     from collections.abc import Mapping, Sequence
+
+    from lqw.metrics import Family, RowId
+    from lqw.noise.rows import RowBand, RowData, RowReferences
 
 __all__ = ["suite_tests"]
 

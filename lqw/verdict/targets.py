@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from scipy import stats
 
 from lqw.outcomes import TargetState
 from lqw.verdict.results import TargetResult
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lqw.plan import Policy
-    from lqw.noise.rows import RowBand
-    from lqw.metrics import RowId
     from collections.abc import Iterable, Mapping
+
+    from lqw.metrics import RowId
+    from lqw.noise.rows import RowBand
+    from lqw.plan import Policy
 
 __all__ = ["folded_targets", "oriented", "target_of"]
 

@@ -7,7 +7,7 @@ thousands of simulated ones at once. The gate uses ``gate-v1``; the others exist
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Protocol, TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from lqw.noise.methods import fixed_band, gate_v1
 

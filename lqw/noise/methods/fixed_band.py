@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lqw.noise.methods import gate_v1
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lqw.plan import Policy
     from lqw.noise.batch import Bands, Batch
+    from lqw.plan import Policy
 
 __all__ = ["decide", "five_percent", "ten_percent"]
 

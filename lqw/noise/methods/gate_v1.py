@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +11,11 @@ from scipy import stats
 from lqw.noise.batch import Bands, Batch, effect_floor
 from lqw.noise.boundaries import pass_boundaries, red_boundaries
 from lqw.noise.shrink import shrink
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lqw.plan import Policy
     from collections.abc import Callable
+
+    from lqw.plan import Policy
 
 __all__ = ["decide", "noise_of"]
 
