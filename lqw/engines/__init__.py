@@ -1,1 +1,1 @@
-"""Engines behind one protocol. Kept free of imports: the embedded server process imports this package at every start."""
+"""Engines: one adapter module each, behind the protocol of :mod:`lqw.engines.base`."""

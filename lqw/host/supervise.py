@@ -165,7 +165,9 @@ class Child:
         """Return the living processes of its session and descendants."""
         return tree(self.pid)
 
-    def stop(self, deadline_s: float = 10.0, *, signals: Sequence[signal.Signals] = (signal.SIGTERM,)) -> list[ProcessNote]:
+    def stop(
+        self, deadline_s: float = 10.0, *, signals: Sequence[signal.Signals] = (signal.SIGTERM,)
+    ) -> list[ProcessNote]:
         """End the whole tree and wait; return what would not die, named (empty: all gone).
 
         *signals* are tried in order on the leader, sharing the first two thirds of the deadline; then everything
@@ -210,7 +212,9 @@ def _living(pids: Iterable[int]) -> list[int]:
     return [stat.pid for stat in stats if stat is not None and stat.state not in "ZX"]
 
 
-def start(command: Sequence[str], *, env: Mapping[str, str], log_path: Path, run_id: str, cwd: Path | None = None) -> Child:
+def start(
+    command: Sequence[str], *, env: Mapping[str, str], log_path: Path, run_id: str, cwd: Path | None = None
+) -> Child:
     """Start *command* in a session of its own, output to *log_path*, to be killed when this process dies.
 
     Parameters

@@ -1,0 +1,65 @@
+"""Checks of an engine's spec before anything is started; each failure names file, field, value and remedy."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lqw.engines.binaries import file_sha256
+from lqw.errors import ParamsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lqw.engines.base import Where
+    from lqw.params import EngineSpec
+
+__all__ = ["check_binary", "check_settings"]
+
+
+def check_settings(
+    spec: EngineSpec,
+    kinds: Mapping[str, type],
+    least: Mapping[str, int],
+    words: Mapping[str, Sequence[str]],
+    where: Where,
+) -> None:
+    """Raise ParamsError for a setting that is unknown, of another type, too small, or not one of its words."""
+    for name, value in spec.settings.items():
+        problem = ""
+        if name not in kinds:
+            problem, remedy = "no such setting of this engine", f"known: {', '.join(kinds)}"
+        elif kinds[name] is not object and type(value) is not kinds[name]:
+            problem, remedy = f"must be {kinds[name].__name__}", f"write a value of type {kinds[name].__name__}"
+        elif name in least and isinstance(value, int) and value < least[name]:
+            problem, remedy = f"must be {least[name]} or more", "correct the value; docs/operators-guide.md lists them"
+        elif name in words and value not in words[name]:
+            problem, remedy = "not one of its words", f"one of: {', '.join(words[name])}"
+        if problem:
+            raise ParamsError(
+                file=where.file, field=f"{where.field}.settings.{name}", value=value, problem=problem, remedy=remedy
+            )
+
+
+def check_binary(spec: EngineSpec, where: Where) -> None:
+    """Raise ParamsError where the binary is not named, not there, not executable, or not the pinned bytes."""
+    field = f"{where.field}.binary"
+    if not spec.binary:
+        raise ParamsError(
+            file=where.file,
+            field=field,
+            value=spec.binary,
+            problem=f"{spec.engine} needs a program",
+            remedy="name the path of the binary",
+        )
+    path = Path(spec.binary)
+    problem = ""
+    if not path.is_file():
+        problem, remedy = "no such file", "build or copy the binary, or correct the path"
+    elif not os.access(path, os.X_OK):
+        problem, remedy = "not executable", f"chmod +x {path.name}"
+    elif spec.sha256 is not None and (found := file_sha256(path)) != spec.sha256:
+        problem, remedy = f"its sha256 is {found}, pinned is {spec.sha256}", "install the pinned build, or pin this one"
+    if problem:
+        raise ParamsError(file=where.file, field=field, value=spec.binary, problem=problem, remedy=remedy)

@@ -1,0 +1,134 @@
+"""A started, proven engine: what the rest of lqw holds while it measures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from lqw.engines.control import Control, ControlError
+from lqw.host.supervise import log_tail
+from lqw.outcomes import Reason
+from lqw.samples import Answer, Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from lqw.engines.base import Engine, HttpRequest, Prompt, StreamFormat
+    from lqw.host.supervise import Child
+    from lqw.samples import EngineFacts
+
+__all__ = ["RunningEngine"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningEngine:
+    """One ready engine. Requests that fail give a :class:`Failure`; only wrong use raises.
+
+    Attributes
+    ----------
+    ready_s : float
+        Seconds from the start of the process to its first 200.
+    facts : EngineFacts
+        What runs: recorded after readiness, from the process itself.
+    dropped_env : tuple of str
+        Variables that were set here and were kept from the engine.
+    """
+
+    engine: Engine
+    child: Child
+    host: str
+    port: int
+    ready_s: float
+    facts: EngineFacts
+    dropped_env: tuple[str, ...] = ()
+    _stopped: list[bool] = field(default_factory=list, repr=False)
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop it, whatever happened."""
+        self.stop()
+
+    @property
+    def pid(self) -> int:
+        """Return the process id (the leader of its session)."""
+        return self.child.pid
+
+    @property
+    def log_path(self) -> Path:
+        """Return where its output goes."""
+        return self.child.log_path
+
+    @property
+    def stream_format(self) -> StreamFormat:
+        """Return how its streams are to be parsed."""
+        return self.engine.stream_format
+
+    def request_body(
+        self, kind: str, prompt: Prompt, n_predict: int, *, cache: bool, stream: bool, slot: int | None = None
+    ) -> HttpRequest:
+        """Return path and encoded body of a greedy request (see :meth:`Engine.request_body`)."""
+        return self.engine.request_body(kind, prompt, n_predict, cache=cache, stream=stream, slot=slot)
+
+    def tokenize(self, text: str) -> list[int] | Failure:
+        """Return the ids the engine would serve *text* with, begin token included."""
+        try:
+            with Control(self.host, self.port) as control:
+                return self.engine.tokenize(control, text)
+        except ControlError as err:
+            return self._explain(err.failure)
+
+    def detokenize(self, ids: Sequence[int]) -> str | Failure:
+        """Return the text of *ids*."""
+        try:
+            with Control(self.host, self.port) as control:
+                return self.engine.detokenize(control, ids)
+        except ControlError as err:
+            return self._explain(err.failure)
+
+    def answer(
+        self,
+        prompt: Prompt,
+        n_predict: int,
+        *,
+        name: str,
+        shape: str = "single",
+        repeat: int = 0,
+        cache: bool = False,
+        timeout_s: float = 600.0,
+    ) -> Answer:
+        """Return the untimed greedy answer to *prompt*, ids included where the engine gives them; never raises."""
+        blank = Answer(prompt=name, shape=shape, repeat=repeat, text="")
+        request = self.request_body("identity", prompt, n_predict, cache=cache, stream=False)
+        try:
+            with Control(self.host, self.port, timeout_s=timeout_s) as control:
+                return self.engine.answer(control, request, blank)
+        except ControlError as err:
+            return blank.model_copy(update={"failure": self._explain(err.failure)})
+
+    def died(self) -> Failure | None:
+        """Return ENGINE_DIED with the last log lines where the process has ended, else None."""
+        if self.child.returncode() is None:
+            return None
+        detail = f"{self.engine.name} {self.child.describe_end()} while it served"
+        return Failure(reason=Reason.ENGINE_DIED, detail=detail, log_tail=log_tail(self.log_path))
+
+    def stop(self, deadline_s: float = 10.0) -> Failure | None:
+        """End the whole process tree and wait for it; name what would not die. A second call does nothing."""
+        if self._stopped:
+            return None
+        self._stopped.append(True)
+        left = self.child.stop(deadline_s, signals=self.engine.stop_signals)
+        if not left:
+            return None
+        names = ", ".join(map(str, left))
+        return Failure(
+            reason=Reason.WRONG_PROCESS, detail=f"still there {deadline_s:g} s after the stop: {names}"[:4000]
+        )
+
+    def _explain(self, failure: Failure) -> Failure:
+        """Return the death of the engine where that is the cause of a failed request."""
+        return self.died() or failure

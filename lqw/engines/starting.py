@@ -1,0 +1,123 @@
+"""Start an engine and prove it: alive, listening itself, ready, with the planned settings, from the planned bytes."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lqw.engines.control import Control, ControlError
+from lqw.engines.running import RunningEngine
+from lqw.host.ports import free_port, who_listens, wrong_listener
+from lqw.host.supervise import log_tail, note, start
+from lqw.outcomes import Reason
+from lqw.samples import EngineFacts, Failure
+
+if TYPE_CHECKING:
+    from lqw.engines.base import Engine, Environment, StartRequest
+    from lqw.host.supervise import Child
+
+__all__ = ["start_engine"]
+
+_HOST = "127.0.0.1"
+_POLL_S = 0.005
+
+
+def start_engine(engine: Engine, request: StartRequest, *, port: int | None = None) -> RunningEngine | Failure:
+    """Start *engine* and return it ready and proven, or the reason why not. Call from the main thread only.
+
+    Parameters
+    ----------
+    engine : Engine
+        The adapter.
+    request : StartRequest
+        What to start; its spec has passed ``engine.check``.
+    port : int, optional
+        A fixed port; by default a free one.
+
+    Returns
+    -------
+    RunningEngine or Failure
+        ``FAILED_START`` (exited, hung, cannot be executed), ``WRONG_PROCESS`` (another process listens, or other
+        bytes run), ``WRONG_SETTINGS`` (read back other settings than planned). Nothing is left running then.
+    """
+    port = free_port() if port is None else port
+    environment = engine.environment(os.environ, request.spec)
+    command = engine.command(request, port)
+    if holders := who_listens(port):
+        names = ", ".join(str(note(pid)) for pid in holders)
+        return Failure(reason=Reason.WRONG_PROCESS, detail=f"port {port} is already served by {names}"[:4000])
+    began = time.perf_counter()
+    child = start(command, env=environment.variables, log_path=request.log_path, run_id=request.run_id)
+    try:
+        outcome = _prove(engine, request, child, port, began, command, environment)
+    except BaseException:
+        child.stop(signals=())
+        raise
+    if isinstance(outcome, Failure):
+        child.stop(signals=())
+    return outcome
+
+
+def _prove(
+    engine: Engine,
+    request: StartRequest,
+    child: Child,
+    port: int,
+    began: float,
+    command: list[str],
+    environment: Environment,
+) -> RunningEngine | Failure:
+    with Control(_HOST, port) as control:
+        ready_s = _wait_ready(engine, request, child, control, port, began)
+        if isinstance(ready_s, Failure):
+            return ready_s
+        try:
+            settings = engine.read_back(control, request.log_path)
+            identity = engine.identity(child.pid, settings)
+        except ControlError as err:
+            return _failed(child, err.failure.reason, err.failure.detail)
+    if problem := engine.mismatch(settings, request):
+        return _failed(child, Reason.WRONG_SETTINGS, problem)
+    if request.spec.sha256 not in (None, identity.binary_sha256):
+        detail = f"runs sha256 {identity.binary_sha256}, the params pin {request.spec.sha256}"
+        return _failed(child, Reason.WRONG_PROCESS, detail)
+    facts = EngineFacts(
+        engine=engine.name,
+        version=identity.version,
+        build=identity.build,
+        binary_sha256=identity.binary_sha256,
+        command=[_shortened(word) for word in command],
+        env=environment.recorded,
+        settings=settings,
+        compute=request.compute,
+    )
+    return RunningEngine(engine, child, _HOST, port, ready_s, facts, environment.dropped)
+
+
+def _wait_ready(
+    engine: Engine, request: StartRequest, child: Child, control: Control, port: int, began: float
+) -> float | Failure:
+    """Poll until ready; the process's death, a foreign listener and the deadline each end it at once."""
+    while True:
+        if child.returncode() is not None:
+            return _failed(child, Reason.FAILED_START, f"{engine.name} {child.describe_end()} before it was ready")
+        ready = engine.is_ready(control)
+        waited = time.perf_counter() - began
+        if ready:
+            problem = wrong_listener(port, child.pid)
+            return waited if problem is None else _failed(child, Reason.WRONG_PROCESS, problem)
+        if waited > request.timeout_s:
+            detail = f"{engine.name} was not ready {request.timeout_s:g} s after its start"
+            return _failed(child, Reason.FAILED_START, detail)
+        time.sleep(_POLL_S)
+
+
+def _failed(child: Child, reason: Reason, detail: str) -> Failure:
+    return Failure(reason=reason, detail=detail[:4000], log_tail=log_tail(child.log_path))
+
+
+def _shortened(word: str) -> str:
+    """Return a word of a command line without the folders of this machine."""
+    return Path(word).name if word.startswith("/") else word
