@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from lqw.errors import ParamsError
 from lqw.params.specs import HostSpec, IdentityPrompts, Params, ProtocolSpec, ReleaseSpec, Strict, TargetsSpec
 
-__all__ = ["load_params"]
+__all__ = ["load_params", "parse_spec"]
 
 _Spec = TypeVar("_Spec", bound=Strict)
 
@@ -59,7 +59,8 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-def _parse(spec: type[_Spec], path: Path, files: dict[str, str], root: Path, *, remedy: str) -> _Spec:
+def parse_spec(spec: type[_Spec], path: Path, files: dict[str, str], root: Path, *, remedy: str) -> _Spec:
+    """Read one YAML file as *spec*; its sha256 goes into *files* under its path below *root*. ParamsError names all."""
     text = _read(path, files, root, remedy=remedy)
     try:
         raw = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a SafeLoader
@@ -130,7 +131,7 @@ def load_params(path: Path | str, *, host: str | None = None) -> Params:
             remedy="name a release YAML, such as params/demo/1.1.0.yaml",
         )
     root = _params_root(path)
-    release = _parse(ReleaseSpec, path, files, root, remedy="name a readable release YAML")
+    release = parse_spec(ReleaseSpec, path, files, root, remedy="name a readable release YAML")
     chosen = host or (release.hosts[0] if len(release.hosts) == 1 else None)
     if chosen is None or chosen not in release.hosts:
         raise ParamsError(
@@ -140,17 +141,17 @@ def load_params(path: Path | str, *, host: str | None = None) -> Params:
             problem="choose one of the release's hosts",
             remedy=f"--host {'|'.join(release.hosts)}",
         )
-    host_spec = _parse(
+    host_spec = parse_spec(
         HostSpec, root / "hosts" / f"{chosen}.yaml", files, root, remedy=f"add params/hosts/{chosen}.yaml"
     )
-    protocol = _parse(
+    protocol = parse_spec(
         ProtocolSpec,
         root / "protocols" / f"{release.protocol}.yaml",
         files,
         root,
         remedy=f"add params/protocols/{release.protocol}.yaml",
     )
-    targets = _parse(TargetsSpec, root / "targets.yaml", files, root, remedy="add params/targets.yaml")
+    targets = parse_spec(TargetsSpec, root / "targets.yaml", files, root, remedy="add params/targets.yaml")
     corpus = _read(root / "prompts" / protocol.corpus, files, root, remedy="add the corpus the protocol names")
     if len(corpus) < 2_000:  # noqa: PLR2004
         raise ParamsError(
@@ -160,7 +161,7 @@ def load_params(path: Path | str, *, host: str | None = None) -> Params:
             problem="too short to cut prompts from",
             remedy="give at least 2,000 characters of plain text",
         )
-    prompts = _parse(
+    prompts = parse_spec(
         IdentityPrompts,
         root / "prompts" / protocol.identity.prompts,
         files,

@@ -1,0 +1,153 @@
+"""The blessed model: per host two receipts, each judged by its own judge. Pure; reading is the caller's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lqw.errors import Exit
+from lqw.parity.judge import judge_record
+from lqw.parity.serving import judge_serving
+from lqw.parity.verdict import ParityVerdict, Word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lqw.parity.specs import BlessedSpec, ThresholdsSpec
+
+__all__ = ["KINDS", "BlessedVerdict", "judge_blessed"]
+
+KINDS = ("m1", "serving")
+
+
+@dataclass(frozen=True, slots=True)
+class BlessedVerdict:
+    """Every receipt of every host: ``cells[host, kind]``; ``faults`` are of the blessing itself."""
+
+    model: str
+    cells: dict[tuple[str, str], ParityVerdict]
+    faults: tuple[str, ...] = ()
+
+    @property
+    def word(self) -> str:
+        """Return PASS, RED (a receipt is missing or did not pass) or FAIL (the blessing itself is no good)."""
+        if self.faults:
+            return "FAIL"
+        return "PASS" if all(cell.word is Word.PASS for cell in self.cells.values()) and self.cells else "RED"
+
+    @property
+    def exit_status(self) -> Exit:
+        """Return 0 for PASS, 1 for everything else."""
+        return Exit.PASS if self.word == "PASS" else Exit.RED
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Return one line per receipt, worst news unhidden, then the sum."""
+        good = sum(cell.word is Word.PASS for cell in self.cells.values())
+        cells = [f"{host}: {cell.line}" for (host, _), cell in self.cells.items()]
+        total = f"{self.word} {self.model or '(no model)'}: {good} of {len(self.cells)} receipts pass"
+        return (*cells, *self.faults, total)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the form of ``--json``."""
+        hosts: dict[str, dict[str, Any]] = {}
+        for (host, kind), cell in self.cells.items():
+            hosts.setdefault(host, {})[kind] = cell.to_json()
+        return {
+            "schema": "lqw-parity-blessed-verdict/1",
+            "model": self.model,
+            "verdict": self.word,
+            "hosts": hosts,
+            "faults": list(self.faults),
+            "exit": int(self.exit_status),
+        }
+
+
+def _file_of(receipt: dict[str, Any], kind: str) -> object:
+    inner = receipt.get("model" if kind == "serving" else "cell")
+    if not isinstance(inner, dict):
+        return None
+    path = inner.get("path" if kind == "serving" else "file")
+    return path.replace("\\", "/").rpartition("/")[2] if isinstance(path, str) else None
+
+
+def _foreign(receipt: object, host: str, file: str, kind: str, binary_sha256: str | None) -> str | None:
+    """Return why a receipt that passed its judge is not this cell's, or None."""
+    if not isinstance(receipt, dict):
+        return "not a JSON object"
+    if receipt.get("host") != host:
+        return f"the receipt is of host {receipt.get('host', '(absent)')!r}, not of {host}"
+    if file and _file_of(receipt, kind) != file:
+        return f"the receipt is of file {_file_of(receipt, kind)!r}, not of {file}"
+    if binary_sha256 is not None:
+        provenance = receipt if kind == "serving" else receipt.get("provenance")
+        measured = provenance.get("binary_sha256") if isinstance(provenance, dict) else None
+        if measured != binary_sha256:
+            return f"the receipt is of binary {str(measured)[:12]}, the one under test is {binary_sha256[:12]}"
+    return None
+
+
+def _model_sha256(receipt: object, kind: str) -> str | None:
+    inner = receipt.get("model" if kind == "serving" else "provenance") if isinstance(receipt, dict) else None
+    value = inner.get("sha256" if kind == "serving" else "model_sha256") if isinstance(inner, dict) else None
+    return value if isinstance(value, str) else None
+
+
+def judge_blessed(
+    blessed: BlessedSpec,
+    thresholds: ThresholdsSpec,
+    read: Callable[[str], object],
+    *,
+    binary_sha256: str | None = None,
+) -> BlessedVerdict:
+    """Judge the blessed model on every host it is blessed for.
+
+    Parameters
+    ----------
+    blessed, thresholds
+        The two parameter files.
+    read : callable
+        Receipt path → parsed JSON, as :func:`lqw.parity.files.read_receipt`: ``FileNotFoundError`` where there is
+        none (MISSING, which is RED), a text where it is unreadable (FAIL).
+    binary_sha256 : str, optional
+        The binary under test; a receipt of another one is stale and does not count.
+    """
+    faults = []
+    if not blessed.model.strip():
+        faults.append("no model is blessed")
+    if not blessed.hosts:
+        faults.append("no host is named: nothing would be judged")
+    cells: dict[tuple[str, str], ParityVerdict] = {}
+    bytes_of: dict[str, str] = {}
+    for host in blessed.hosts if not faults else []:
+        for kind in KINDS:
+            cell, receipt = _cell(blessed, thresholds, read, host, kind)
+            if cell.word is Word.PASS:
+                foreign = _foreign(receipt, host, blessed.file, kind, binary_sha256)
+                if foreign is not None:
+                    cell = ParityVerdict(kind, blessed.model, Word.FAIL, cell.shape, (foreign,), cell.numbers)
+                elif sha256 := _model_sha256(receipt, kind):
+                    bytes_of[f"{host} {kind}"] = sha256
+            cells[host, kind] = cell
+    if len(set(bytes_of.values())) > 1:
+        told = ", ".join(f"{where} {sha256[:12]}" for where, sha256 in bytes_of.items())
+        faults.append(f"the receipts are of different model bytes: {told}")
+    return BlessedVerdict(blessed.model, cells, tuple(faults))
+
+
+def _cell(
+    blessed: BlessedSpec, thresholds: ThresholdsSpec, read: Callable[[str], object], host: str, kind: str
+) -> tuple[ParityVerdict, object]:
+    spec = blessed.receipts.get(host)
+    path = None if spec is None else (spec.m1 if kind == "m1" else spec.serving)
+    if path is None:
+        return ParityVerdict(kind, blessed.model, Word.MISSING, None, ("no receipt is named",)), None
+    try:
+        receipt = read(path)
+    except FileNotFoundError:
+        return ParityVerdict(kind, blessed.model, Word.MISSING, None, (f"{path} does not exist",)), None
+    if isinstance(receipt, str):
+        return ParityVerdict(kind, blessed.model, Word.FAIL, None, (f"unreadable: {receipt}",)), None
+    if kind == "m1":
+        return judge_record(receipt, model=blessed.model, thresholds=thresholds), receipt
+    return judge_serving(receipt, model=blessed.model), receipt

@@ -1,0 +1,146 @@
+"""The judge of a cosine record: ``apr parity FILE --json``, raw or inside a v2 envelope. Pure."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from lqw.parity.verdict import ParityVerdict, Refusal, Shape, Word, names_model, whole
+
+if TYPE_CHECKING:
+    from lqw.parity.specs import ThresholdSpec, ThresholdsSpec
+
+__all__ = ["ENVELOPE", "judge_record"]
+
+ENVELOPE = "apr-parity-receipt/v2"
+SINGLE = Shape(1, 1)
+NAMED = 5  # positions below the floor that the verdict names
+AGREES = 5e-7  # published cosines have six decimals
+
+
+def _object(record: object) -> dict[str, Any]:
+    if not isinstance(record, dict):
+        raise Refusal("the record is not a JSON object")
+    return record
+
+
+def _shape_of(record: dict[str, Any]) -> Shape:
+    """Return the shape; a record that names none was taken at {1,1}."""
+    shape = record.get("shape", {"batch": 1, "concurrency": 1})
+    if not isinstance(shape, dict):
+        raise Refusal(f"shape = {shape!r} is not an object with batch and concurrency")
+    for name in ("batch", "concurrency"):
+        if not whole(shape.get(name)):
+            raise Refusal(f"shape.{name} = {shape.get(name, '(absent)')!r} is not a positive integer")
+    return Shape(shape["batch"], shape["concurrency"])
+
+
+def _number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _cosines(raw: dict[str, Any]) -> dict[int, float]:
+    """Return position → cosine."""
+    metrics = raw.get("metrics")
+    if not isinstance(metrics, list) or not metrics:
+        raise Refusal("no metrics: nothing was measured")
+    out: dict[int, float] = {}
+    for index, metric in enumerate(metrics):
+        if not isinstance(metric, dict):
+            raise Refusal(f"metrics[{index}] is not an object")
+        position, cosine = metric.get("position"), metric.get("cosine_similarity")
+        if not whole(position, least=0):
+            raise Refusal(f"metrics[{index}].position = {position!r} is not a whole number")
+        if not _number(cosine) or not -1 - AGREES <= cosine <= 1 + AGREES:
+            raise Refusal(f"position {position}: cosine_similarity = {cosine!r} is not a cosine")
+        if position in out:
+            raise Refusal(f"position {position} stands twice: positions may not be counted double")
+        out[position] = float(cosine)
+    return out
+
+
+def _check_claims(record: dict[str, Any], cosines: dict[int, float]) -> None:
+    """Refuse an envelope whose ``result`` does not follow from its raw metrics."""
+    result = record.get("result")
+    if not isinstance(result, dict):
+        raise Refusal("the envelope has no result")
+    count, least, at = (result.get(name) for name in ("positions", "min_cosine", "min_cosine_position"))
+    true_least = min(cosines.values())
+    if not whole(count) or count != len(cosines):
+        raise Refusal(f"result.positions = {count!r}, but raw holds {len(cosines)}")
+    if not _number(least) or abs(least - true_least) > AGREES:
+        raise Refusal(f"result.min_cosine = {least!r}, but raw's least is {true_least:.6f}")
+    if not whole(at, least=0) or abs(cosines.get(at, math.inf) - true_least) > AGREES:
+        raise Refusal(f"result.min_cosine_position = {at!r} is not where raw's least is")
+
+
+def _opened(record: dict[str, Any]) -> tuple[dict[str, Any], object]:
+    """Return the raw record and the model it is said to be of."""
+    if "schema" not in record:
+        return record, record.get("model")
+    if record["schema"] != ENVELOPE:
+        raise Refusal(f"schema {record['schema']!r} is not {ENVELOPE}")
+    if {"threshold", "thresholds", "min_cosine"} & set(record):
+        raise Refusal("the envelope carries a threshold: a receipt may not bring the floor it is held to")
+    raw, cell = record.get("raw"), record.get("cell")
+    if not isinstance(raw, dict) or not isinstance(cell, dict):
+        raise Refusal("the envelope has no raw record, or no cell")
+    if "shape" in raw and _shape_of(raw) != _shape_of(record):
+        raise Refusal(f"raw was taken at shape {_shape_of(raw)}, the envelope says {_shape_of(record)}")
+    return raw, cell.get("model")
+
+
+def _measured(record: dict[str, Any], shape: Shape, model: str) -> dict[int, float]:
+    """Return the cosines of a record that is this model's and of one stream."""
+    raw, named = _opened(record)
+    if not names_model(named, model):
+        raise Refusal(f"the record is of model {named!r}, not of {model}")
+    if shape != SINGLE:
+        raise Refusal(f"a cosine record is taken at {SINGLE} and licenses no claim about another shape")
+    return _cosines(raw)
+
+
+def _held(cosines: dict[int, float], floor: ThresholdSpec, source: str, min_positions: int) -> str:
+    """Return the words of a pass; refuse too few positions, or any below the floor."""
+    if len(cosines) < min_positions:
+        raise Refusal(f"{len(cosines)} positions, at least {min_positions} are needed")
+    below = [position for position in sorted(cosines) if cosines[position] < floor.min_cosine]
+    if below:
+        first = ", ".join(f"position {position} {cosines[position]:.6f}" for position in below[:NAMED])
+        more = f" and {len(below) - NAMED} more" if len(below) > NAMED else ""
+        which = f"{len(below)} of {len(cosines)} positions below {floor.min_cosine} ({source})"
+        raise Refusal(f"{which}: {first}{more}; least {min(cosines.values()):.6f}")
+    return f"{len(cosines)} positions, least cosine {min(cosines.values()):.6f}, floor {floor.min_cosine} ({source})"
+
+
+def judge_record(record: object, *, model: str, thresholds: ThresholdsSpec) -> ParityVerdict:
+    """Judge one cosine record (PARITY, rules of ``lqw parity judge``).
+
+    Parameters
+    ----------
+    record : object
+        The parsed JSON; anything may be in it.
+    model : str
+        Which model's floor holds, and whose record it must be.
+    thresholds : ThresholdsSpec
+        The floors.
+    """
+    floor, source = thresholds.of(model)
+    numbers: dict[str, Any] = {
+        "floor": floor.min_cosine,
+        "floor_source": source,
+        "least_positions": thresholds.min_positions,
+    }
+    shape = None
+    try:
+        opened = _object(record)
+        shape = _shape_of(opened)
+        cosines = _measured(opened, shape, model)
+        at = min(cosines, key=lambda position: (cosines[position], position))
+        numbers |= {"positions": len(cosines), "min_cosine": cosines[at], "min_cosine_position": at}
+        text = _held(cosines, floor, source, thresholds.min_positions)
+        if opened.get("schema") == ENVELOPE:
+            _check_claims(opened, cosines)
+    except Refusal as refused:
+        return ParityVerdict("m1", model, Word.FAIL, shape, (str(refused),), numbers)
+    return ParityVerdict("m1", model, Word.PASS, shape, (text,), numbers)
