@@ -1,0 +1,310 @@
+"""The page: one HTML file without script or request, verdict first."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from lqw import __version__
+from lqw.outcomes import Arm, RowVerdict
+from lqw.report import figures, reproduce, say, tables, words
+from lqw.report.notebooks import TEMPLATES, ReportExporter, notebook_html
+from lqw.report.words import Kind
+
+if TYPE_CHECKING:
+    from lqw.report.facts import Facts
+    from lqw.samples import EngineFacts
+    from lqw.verdict.results import RowResult
+
+__all__ = ["page_html"]
+
+MOST_FALLS = 12
+MOST_MOVED = 12
+TONES = {
+    RowVerdict.RED: "bad",
+    RowVerdict.SHIFT: "bad",
+    RowVerdict.VOID: "void",
+    RowVerdict.PASS: "good",
+    RowVerdict.IMPROVED: "good",
+    RowVerdict.NEW: "good",
+}
+ENGINE_HEADS = ("engine", "build", "binary sha256", "compute", "command", "environment")
+CURVES = (
+    ("ttft", "Time to first token", "ms", "prompt tokens"),
+    ("agg", "Aggregate rate", "tok/s", "parallel streams"),
+)
+LEGEND = (
+    "Grey: what noise can explain; a mark left of it is ✕ RED. Whisker: its left end must clear the dashed margin for "
+    "a PASS. Marks: ● passed, ○ not decided, ✕ red or void; ◇ the last release."
+)
+
+
+def _tone(verdict: RowVerdict) -> str:
+    return TONES.get(verdict, "open")
+
+
+def _anchor(row_id: str) -> str:
+    return "row-" + "".join(ch if ch.isalnum() or ch in "-_." else "-" for ch in row_id)
+
+
+def _group_name(rows: list[RowResult], facts: Facts) -> str:
+    """Name rows that share one reason: by id, or all of a model at once."""
+    if len(rows) == 1:
+        return str(rows[0].row)
+    model = rows[0].row.model
+    whole = len(rows) == sum(row.model == model for row in facts.planned)
+    return f"all {len(rows)} rows of {model}" if whole else f"{', '.join(row.row.short for row in rows)} of {model}"
+
+
+def _fall(rows: list[RowResult], facts: Facts) -> dict[str, Any]:
+    row = rows[0]
+    fall = tables.fall_of(row, facts.standing)
+    alone = len(rows) == 1 and row.reason is None
+    return {
+        "row": _group_name(rows, facts),
+        "anchor": _anchor(fall.row),
+        "clause": fall.clause if row.reason is None else f"{row.reason.reason}: {row.reason.detail}",
+        "log": "\n".join(row.reason.log_tail) if row.reason else "",
+        "subject": fall.subject if alone else "–",
+        "comparator": fall.comparator,
+        "words": words.versus(row.ratio, row.family),
+        "verdict": str(row.verdict).replace("_", " "),
+        "symbol": words.SYMBOLS[row.verdict],
+        "tone": _tone(row.verdict),
+    }
+
+
+def _falls(facts: Facts) -> dict[str, Any]:
+    if facts.kind is Kind.INCOMPLETE:
+        return {"falls": []}
+    groups: dict[tuple[str, ...], list[RowResult]] = {}
+    for row in facts.blocking:
+        why = (row.row.model, row.reason.reason, row.reason.detail) if row.reason else (str(row.row),)
+        groups.setdefault((str(row.verdict), *why), []).append(row)
+    red = any(row.verdict is RowVerdict.RED for row in facts.blocking)
+    shown, rest = list(groups.values())[:MOST_FALLS], list(groups.values())[MOST_FALLS:]
+    return {
+        "falls": [_fall(rows, facts) for rows in shown],
+        "falls_title": "What fell, and by how much" if red else "What stands in the way",
+        "falls_more": f"and {sum(map(len, rest))} more rows, marked in the tables below" if rest else "",
+    }
+
+
+def _other_reasons(facts: Facts) -> list[str]:
+    """Return what blocks besides rows; a row's own reason stands with the row."""
+    if facts.judgement is None or facts.kind is Kind.INCOMPLETE:
+        return []
+    named = [name for row in facts.blocking for name in (str(row.row), f"{row.row.short} of {row.row.model}")]
+    reasons = [reason for reason in facts.judgement.reasons if not any(name in reason for name in named)]
+    return list(dict.fromkeys([*reasons, *facts.problems]))
+
+
+def _model_headline(rows: list[RowResult]) -> str:
+    tally: dict[str, int] = {}
+    for row in rows:
+        tally[str(row.verdict)] = tally.get(str(row.verdict), 0) + 1
+    return ", ".join(f"{n} {verdict.replace('_', ' ')}" for verdict, n in tally.items())
+
+
+def _note(row: RowResult | None, line: tables.Line) -> str:
+    """Return what the cells of a row do not say: reasons and flags, not the fall itself."""
+    if row is None:
+        return ""
+    if row.verdict is RowVerdict.RED:
+        return line.note if row.band is not None and row.band.red_by == "last" else "; ".join(row.flags)
+    return line.note if line.blocking else "; ".join(row.flags)
+
+
+def _tables(facts: Facts) -> list[tuple[str, list[dict[str, Any]], str]]:
+    out = []
+    judged = {row.row: row for row in facts.rows} if facts.kind is not Kind.INCOMPLETE else {}
+    for model in facts.models:
+        lines = []
+        for row_id in (row for row in facts.planned if row.model == model):
+            row = judged.get(row_id)
+            line = tables.line_of(row) if row else tables.planned_line(row_id)
+            tone = _tone(row.verdict) if row else "open"
+            note = _note(row, line)
+            lines.append({"line": line, "tone": tone, "note": note, "anchor": _anchor(line.id)})
+        rows = [row for row in facts.rows if row.row.model == model and row.row in judged]
+        out.append((model, lines, _model_headline(rows) if rows else f"{len(lines)} planned, none judged"))
+    return out
+
+
+def _forest(facts: Facts, margin: float) -> dict[str, Any]:
+    rows = [row for row in facts.rows if row.band is not None and row.band.delta_floor is not None]
+    if not rows or facts.kind is Kind.INCOMPLETE:
+        return {}
+    scale = figures.forest_axis(rows, margin)
+    groups = []
+    for model in facts.models:
+        lines = [
+            (row.row.short, f"{words.SYMBOLS[row.verdict]} {words.ratio(row.against_floor)}",
+             figures.forest(row, scale, margin))
+            for row in facts.rows
+            if row.row.model == model
+        ]  # fmt: skip
+        groups.append((model, lines))
+    caption = f"1× is the floor; the dashed line is the margin, {words.ratio(1 - margin)}. Left is worse, log scale."
+    return {"forest": groups, "axis": figures.axis(scale), "forest_caption": caption, "legend": LEGEND}
+
+
+def _plots(facts: Facts) -> dict[str, Any]:
+    if facts.kind is Kind.INCOMPLETE:
+        return {}
+    orders = facts.plan.get("orders", {})
+    strips: dict[str, list[figures.Plot]] = {}
+    for row in facts.rows:
+        if row.subject_values:
+            strips.setdefault(row.row.model, []).append(figures.strip(row, orders.get(row.row.model, [])))
+    drawn = []
+    for model in facts.models:
+        rows = [row for row in facts.rows if row.row.model == model]
+        for metric, title, unit, across in CURVES:
+            if lines := figures.scaling(rows, metric):
+                drawn.append(figures.curves(f"{title}, {model}", f"{model}-{metric}", lines, unit, across))
+    return {"strips": list(strips.items()), "curves": drawn}
+
+
+def _moved(facts: Facts) -> dict[str, Any]:
+    known = [row for row in facts.rows if row.against_last is not None]
+    if not known or facts.kind is Kind.INCOMPLETE:
+        return {}
+    known.sort(key=lambda row: row.against_last or 1.0)
+    release = next(
+        (refs.last.release for refs in facts.standing.references.values() if refs.last is not None), "the last release"
+    )
+    items = [
+        {"row": str(row.row), "text": f"{words.against(row.against_last, row.family, release)} "
+                                      f"({words.change(row.against_last)})"}
+        for row in known[:MOST_MOVED]
+    ]  # fmt: skip
+    return {"moved": items, "last_release": release}
+
+
+def _correctness(facts: Facts) -> dict[str, Any]:
+    result = facts.correctness
+    if result is None:
+        return {"correctness_lead": "No correctness result is on record for this run.", "checks": []}
+    how = {
+        "ids": "token by token against the reference of the last release",
+        "text": "by exact text against the reference of the last release",
+        "self": "with itself (a first release has no reference)",
+        "none": "with nothing",
+    }
+    compared = "; ".join(f"{model}: compared {how.get(str(way), way)}" for model, way in result.compared.items())
+    voids = len(result.voids)
+    said = f"{voids} row{'' if voids == 1 else 's'} void." if voids else "No row is void."
+    marks = {"ok": "✓ ok", "flag": "! flagged", "void": "⊘ void"}
+    checks = [
+        (
+            check.model,
+            check.kind.replace("_", " "),
+            " · ".join(part for part in (check.prompt, check.shape) if part) or "–",
+            marks[check.state],
+            check.detail,
+        )
+        for check in sorted(result.checks, key=lambda check: ("void", "flag", "ok").index(check.state))
+    ]
+    return {"correctness_lead": f"{said} {compared}.".strip(), "checks": checks}
+
+
+def _targets(facts: Facts) -> list[tuple[str, ...]]:
+    return [
+        (
+            str(row.row),
+            words.ratio(row.target.target),
+            words.ratio(row.target.ratio),
+            words.ratio(row.target.bound),
+            words.target_words(row.target.state, row.target.distance),
+        )
+        for row in facts.rows
+        if row.target is not None and facts.kind is not Kind.INCOMPLETE
+    ]
+
+
+def _engine_rows(engine: EngineFacts | None) -> tuple[str, ...]:
+    if engine is None:
+        return ("–",) * len(ENGINE_HEADS)
+    env = " ".join(f"{name}={said}" for name, said in sorted(engine.env.items()))
+    command = " ".join(engine.command)
+    version = f"{engine.engine} {engine.version}"
+    return version, engine.build, engine.binary_sha256, engine.compute, command, env or "–"
+
+
+def _engines(facts: Facts) -> list[tuple[str, ...]]:
+    both = [facts.engines.get(arm) for arm in (Arm.SUBJECT, Arm.COMPARATOR)]
+    return list(zip(ENGINE_HEADS, *map(_engine_rows, both), strict=True)) if any(both) else []
+
+
+def _settings(facts: Facts) -> dict[str, Any]:
+    found = tables.settings_table(facts.engines)
+    rows = [(f"≠ {s.name}" if s.differs else s.name, s.subject, s.comparator) for s in found]
+    return {"settings": rows, "differ": sum(s.differs for s in found)}
+
+
+def _started(facts: Facts) -> dict[str, str]:
+    text = str(facts.header.get("started_utc", ""))
+    try:
+        when = datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:
+        return {"started": "", "started_text": ""}
+    return {"started": when.isoformat(), "started_text": when.strftime("%-d %B %Y, %H:%M UTC")}
+
+
+def _contents(context: dict[str, Any]) -> list[tuple[str, str]]:
+    wanted = (
+        ("rows", "Rows", True),
+        ("forest", "Against floors", context.get("forest")),
+        ("moved", "Since last release", context.get("moved")),
+        ("pairs", "Pairs", context.get("strips")),
+        ("curves", "Scaling", context.get("curves")),
+        ("guards", "Guards", context["suites"] or context["guards"] or context["held"]),
+        ("tokens", "Tokens", True),
+        ("targets", "Targets", context["targets"]),
+        ("environment", "Environment", True),
+        ("again", "Reproduce", True),
+        ("explained", "How it was decided", context["books"]),
+    )
+    return [(anchor, label) for anchor, label, there in wanted if there]
+
+
+def _books(facts: Facts, exporter: ReportExporter) -> list[tuple[str, Markup]]:
+    return [(stage.name, notebook_html(exporter, stage.path)) for stage in facts.stages if stage.path is not None]
+
+
+def page_html(facts: Facts) -> str:
+    """Return the whole page."""
+    exporter = ReportExporter()
+    word, order = say.headline(facts)
+    margin_text, margin = say.margin(facts)
+    judged = facts.judgement if facts.kind is not Kind.INCOMPLETE else None
+    context: dict[str, Any] = {
+        "css": Markup((TEMPLATES / "lqw" / "style.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
+        "kind": str(facts.kind), "word": word, "headline": order, "release": facts.release, "host": facts.host_name,
+        "sentence": say.sentence(facts), "counts": say.counts(facts),
+        "fault": tables.whose_fault(facts) if judged else "",
+        "incomplete": facts.kind is Kind.INCOMPLETE, "problems": facts.problems, "stages": facts.stages,
+        "progress": reproduce.progress(facts), "other_reasons": _other_reasons(facts),
+        "rows_lead": ROWS_LEAD, "tables": _tables(facts), "margin": margin_text,
+        "suites": [tables.suite_line(suite) for suite in judged.suites] if judged else [],
+        "guards": [tables.guard_line(guard) for guard in judged.guards if guard.effect != "none"] if judged else [],
+        "held": [tables.guard_line(guard) for guard in judged.guards if guard.effect == "none"] if judged else [],
+        "targets": _targets(facts), "engines": _engines(facts), **_settings(facts),
+        "host_facts": reproduce.host_facts(facts), "models": reproduce.models(facts),
+        "calibration": reproduce.calibration(facts), "telemetry": reproduce.telemetry(facts),
+        "commands": reproduce.commands(facts), "provenance": reproduce.provenance(facts),
+        "books": _books(facts, exporter), "footer": f"Rendered by lqw {__version__} from raw samples.",
+        **_started(facts), **_falls(facts), **_forest(facts, margin), **_plots(facts), **_moved(facts),
+        **_correctness(facts),
+    }  # fmt: skip
+    context["contents"] = _contents(context)
+    return str(exporter.environment.get_template("page.html.j2").render(context))
+
+
+ROWS_LEAD = (
+    "Every ratio is oriented: above 1× the subject is better than the comparator, whatever the metric. Floor: the "
+    "ratio of the release that set it, with this run’s change against it. Band: what noise can explain."
+)
