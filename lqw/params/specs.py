@@ -63,7 +63,8 @@ class StepSpec(Strict):
 
     ``cold``: prompts of ``prompt_tokens``, one token each. ``decode``: one stream of ``output_tokens``.
     ``agg``: ``streams`` parallel streams. ``cached``: prime with ``prompt_tokens``, then the same plus
-    ``suffix_tokens`` new ones. ``warmups`` requests of the same shape are recorded and dropped by rule.
+    ``suffix_tokens`` new ones; ``reprime`` primes again before each repeat, which hybrid models need, because their
+    state cannot be cut back to the prefix. ``warmups`` requests of the same shape are recorded and dropped by rule.
     """
 
     kind: Literal["cold", "decode", "agg", "cached"]
@@ -73,6 +74,7 @@ class StepSpec(Strict):
     streams: int = Field(default=1, ge=1, le=256)
     repeats: int = Field(ge=1, le=1_000)
     warmups: int = Field(default=2, ge=0, le=100)
+    reprime: bool = True
 
     @property
     def size(self) -> int | None:
