@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lqw.correctness.adoption import Adoption, adopt_reference
 from lqw.correctness.detectors import Finding, detect
 from lqw.correctness.identity import judge_identity, reference_from
 from lqw.correctness.reference import (
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from lqw.samples import IdentityRecord, StartRecord
 
 __all__ = [
+    "Adoption",
     "Check",
     "CorrectnessResult",
     "Finding",
@@ -38,6 +40,7 @@ __all__ = [
     "IdentityTask",
     "ModelReference",
     "ReferenceAnswer",
+    "adopt_reference",
     "correctness_from_json",
     "correctness_to_json",
     "detect",

@@ -1,0 +1,73 @@
+"""``lqw reference adopt | show``: the token reference of a host (``<store>/<host>/reference.json``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from lqw.correctness import IdentityReference
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="The tokens that later releases are held to, per host.")
+
+Store = Annotated[Path, typer.Option("--store", help="The folder of receipts, one folder per host in it.")]
+
+
+def _held(path: Path) -> IdentityReference | None:
+    from lqw.correctness import parse_reference
+
+    return parse_reference(path.read_bytes(), name=str(path)) if path.is_file() else None
+
+
+@app.command()
+def adopt(run_dir: Path, *, store: Store = Path("receipts")) -> None:
+    """Adopt the answers of a run: new models join, changed answers are refused (exit 1)."""
+    from lqw.canonical import canonical_bytes, write_atomic
+    from lqw.correctness import IdentityTask, adopt_reference, reference_from, reference_to_json
+    from lqw.errors import Exit, UsageError
+    from lqw.journal import read_journal
+
+    journal = read_journal(run_dir / "samples.jsonl")
+    task = IdentityTask.from_header(journal.header)
+    new = reference_from(journal.identities, task=task)
+    if not new.models:
+        raise UsageError(
+            f"{run_dir}: no model's answers are whole, equal to themselves and free of garbage: nothing to adopt",
+            remedy="see its correctness.json, mend the engine and measure again",
+        )
+    path = store / task.host / "reference.json"
+    adoption = adopt_reference(_held(path), new)
+    if adoption.added:
+        write_atomic(path, canonical_bytes(reference_to_json(adoption.reference)))
+    for names, word in ((adoption.added, "adopted"), (adoption.kept, "unchanged")):
+        for name in names:
+            print(f"{word}: {name}, answers of release {task.release if word == 'adopted' else _release(path)}")
+    for name, difference in adoption.refused.items():
+        print(f"REFUSED: {name}: {difference}\n  remedy: a change of numerics needs a record (lqw reference rebase)")
+    raise typer.Exit(int(Exit.RED if adoption.refused else Exit.PASS))
+
+
+def _release(path: Path) -> str:
+    held = _held(path)
+    return "(none)" if held is None else held.release
+
+
+@app.command()
+def show(host: str, *, store: Store = Path("receipts")) -> None:
+    """Print what a host's answers are compared with."""
+    from lqw.errors import UsageError
+
+    path = store / host / "reference.json"
+    reference = _held(path)
+    if reference is None:
+        raise UsageError(f"{path}: no such file", remedy="adopt one with the floor: lqw baseline adopt PARAMS")
+    print(f"{reference.host}: answers of release {reference.release}, {reference.output_tokens} tokens each")
+    for name, model in reference.models.items():
+        print(f"  {name} ({model.model_sha256[:12]}), {model.engine}")
+        for shape, prompts in model.shapes.items():
+            for prompt, answer in prompts.items():
+                print(f"    {shape:8} {prompt:10} by {answer.compared:4} {answer.text[:60]!r}")
