@@ -6,19 +6,19 @@ settings, request bodies. :mod:`lqw.engines.starting` does the same for all: sta
 
 from __future__ import annotations
 
-import signal
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from lqw.outcomes import Arm
 
 if TYPE_CHECKING:
+    import signal
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from lqw.engines.control import Control
     from lqw.params import EngineSpec, LaunchSpec
-    from lqw.samples import Answer
+    from lqw.samples import Answer, Failure
 
 __all__ = [
     "Compute",
@@ -180,8 +180,8 @@ class Engine(Protocol):
         """Return the settings in force, as the engine itself reports them."""
         ...
 
-    def mismatch(self, settings: Mapping[str, Any], request: StartRequest) -> str | None:
-        """Return why the settings in force are not those of the plan, or None."""
+    def mismatch(self, settings: Mapping[str, Any], request: StartRequest) -> Failure | None:
+        """Return how the settings in force are not those of the plan (WRONG_SETTINGS, NO_OFFLOAD), or None."""
         ...
 
     def identity(self, pid: int, settings: Mapping[str, Any]) -> Identity:

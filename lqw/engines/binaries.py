@@ -7,8 +7,8 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
-from lqw.outcomes import Reason
 from lqw.engines.control import ControlError
+from lqw.outcomes import Reason
 
 __all__ = ["executable_sha256", "file_sha256", "mapped_sha256"]
 

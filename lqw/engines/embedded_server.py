@@ -9,6 +9,7 @@ import argparse
 import os
 import signal
 import sys
+from typing import Any
 
 
 def parser() -> argparse.ArgumentParser:
@@ -41,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     return flags
 
 
-def settings(args: argparse.Namespace, x):  # noqa: ANN001, ANN201 - the wheel has no types
+def settings(args: argparse.Namespace, x: Any) -> Any:
     """Return the wheel's parameters for parsed flags (*x* is the module ``xllamacpp``)."""
     out = x.CommonParams()
     out.model.path = args.model

@@ -27,9 +27,10 @@ from lqw.engines.checks import check_binary, check_settings
 from lqw.engines.control import ControlError
 from lqw.engines.environment import scrubbed
 from lqw.outcomes import Reason
+from lqw.samples import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lqw.engines.base import Compute, StartRequest, StreamFormat, Where
     from lqw.engines.control import Control
@@ -56,6 +57,7 @@ _WORDS = {"flash_attn": ("on", "off", "auto")}
 # llama_context: n_ubatch              = 512
 _PRINTED = re.compile(r"(?:llama_context|system_info): .*?\b(n_ctx|n_ctx_seq|n_batch|n_ubatch|flash_attn)\s+= (\S+)")
 _THREADS = re.compile(r"system_info: n_threads = (\d+) \(n_threads_batch = (\d+)\)")
+_LAYERS = re.compile(r"offloaded (\d+/\d+) layers to GPU")
 _SEED = 1  # greedy sampling draws nothing; fixed all the same
 
 
@@ -125,26 +127,17 @@ class LlamaServer:
             raise ControlError(Reason.WRONG_PROCESS, detail) from err
         return settings | _printed(log_path)
 
-    def mismatch(self, settings: Mapping[str, Any], request: StartRequest) -> str | None:
-        """Return the first setting in force that is not the plan's (a handicapped comparator flatters the subject)."""
-        wanted = request.spec.settings
-        per_slot = request.context_tokens_per_slot
-        if settings["model"] != request.model_path.name:
-            return f"serves {settings['model']}, planned {request.model_path.name}"
-        if not settings["slots"] == settings["slots_listed"] == request.slots:
-            return f"{settings['slots']} slots, planned {request.slots}"
-        if settings["context_tokens_per_slot"] < per_slot:
-            return (
-                f"{settings['context_tokens_per_slot']} tokens of context per slot, planned {per_slot} "
-                "(llama.cpp divides the context by slots and caps it at the model's trained length)"
-            )
-        if settings["speculative"]:
-            return "speculative decoding is on, planned none"
-        if settings.get("n_batch", 2) <= 1:
-            return f"n_batch = {settings['n_batch']}: a logical batch of one is a handicap, not a setting"
-        for word, printed in (("ubatch", "n_ubatch"), ("threads", "n_threads"), ("threads_batch", "n_threads_batch")):
-            if word in wanted and printed in settings and settings[printed] != wanted[word]:
-                return f"{printed} = {settings[printed]}, planned {word} {wanted[word]}"
+    def mismatch(self, settings: Mapping[str, Any], request: StartRequest) -> Failure | None:
+        """Return the first setting in force that is not the plan's: a handicapped comparator flatters the subject."""
+        for problem in _problems(settings, request):
+            return Failure(reason=Reason.WRONG_SETTINGS, detail=problem)
+        layers = str(settings.get("layers_offloaded", ""))
+        if request.compute == "cuda" and request.spec.settings.get("gpu_layers", "all") == "all":
+            done, _, of = layers.partition("/")
+            if not layers or done != of:
+                return Failure(
+                    reason=Reason.NO_OFFLOAD, detail=f"layers on the GPU: {layers or 'none printed'}, planned all"
+                )
         return None
 
     def identity(self, pid: int, settings: Mapping[str, Any]) -> Identity:
@@ -195,6 +188,26 @@ class LlamaServer:
         )
 
 
+def _problems(settings: Mapping[str, Any], request: StartRequest) -> Iterator[str]:
+    wanted, per_slot = request.spec.settings, request.context_tokens_per_slot
+    if settings["model"] != request.model_path.name:
+        yield f"serves {settings['model']}, planned {request.model_path.name}"
+    if not settings["slots"] == settings["slots_listed"] == request.slots:
+        yield f"{settings['slots']} slots, {settings['slots_listed']} listed, planned {request.slots}"
+    if settings["context_tokens_per_slot"] < per_slot:
+        yield (
+            f"{settings['context_tokens_per_slot']} tokens of context per slot, planned {per_slot} "
+            "(llama.cpp divides the context by slots and caps it at the model's trained length)"
+        )
+    if settings["speculative"]:
+        yield "speculative decoding is on, planned none"
+    if settings.get("n_batch", 2) <= 1:
+        yield f"n_batch = {settings['n_batch']}: a logical batch of one is a handicap, not a setting"
+    for word, printed in (("ubatch", "n_ubatch"), ("threads", "n_threads"), ("threads_batch", "n_threads_batch")):
+        if word in wanted and settings.get(printed, wanted[word]) != wanted[word]:
+            yield f"{printed} = {settings[printed]}, planned {word} {wanted[word]}"
+
+
 def _ids(value: Any, key: str) -> list[int]:
     ids = value.get(key) if isinstance(value, dict) else None
     if not isinstance(ids, list) or not all(type(one) is int for one in ids):
@@ -211,4 +224,6 @@ def _printed(log_path: Path) -> dict[str, Any]:
     out: dict[str, Any] = {key: int(value) if value.isdecimal() else value for key, value in _PRINTED.findall(text)}
     if threads := _THREADS.search(text):
         out |= {"n_threads": int(threads[1]), "n_threads_batch": int(threads[2])}
+    if layers := _LAYERS.search(text):
+        out["layers_offloaded"] = layers[1]
     return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,8 +51,9 @@ def start_engine(engine: Engine, request: StartRequest, *, port: int | None = No
         return Failure(reason=Reason.WRONG_PROCESS, detail=f"port {port} is already served by {names}"[:4000])
     began = time.perf_counter()
     child = start(command, env=environment.variables, log_path=request.log_path, run_id=request.run_id)
+    started = _Started(engine, request, child, port, command, environment)
     try:
-        outcome = _prove(engine, request, child, port, began, command, environment)
+        outcome = started.prove(began)
     except BaseException:
         child.stop(signals=())
         raise
@@ -60,62 +62,62 @@ def start_engine(engine: Engine, request: StartRequest, *, port: int | None = No
     return outcome
 
 
-def _prove(
-    engine: Engine,
-    request: StartRequest,
-    child: Child,
-    port: int,
-    began: float,
-    command: list[str],
-    environment: Environment,
-) -> RunningEngine | Failure:
-    with Control(_HOST, port) as control:
-        ready_s = _wait_ready(engine, request, child, control, port, began)
-        if isinstance(ready_s, Failure):
-            return ready_s
-        try:
-            settings = engine.read_back(control, request.log_path)
-            identity = engine.identity(child.pid, settings)
-        except ControlError as err:
-            return _failed(child, err.failure.reason, err.failure.detail)
-    if problem := engine.mismatch(settings, request):
-        return _failed(child, Reason.WRONG_SETTINGS, problem)
-    if request.spec.sha256 not in (None, identity.binary_sha256):
-        detail = f"runs sha256 {identity.binary_sha256}, the params pin {request.spec.sha256}"
-        return _failed(child, Reason.WRONG_PROCESS, detail)
-    facts = EngineFacts(
-        engine=engine.name,
-        version=identity.version,
-        build=identity.build,
-        binary_sha256=identity.binary_sha256,
-        command=[_shortened(word) for word in command],
-        env=environment.recorded,
-        settings=settings,
-        compute=request.compute,
-    )
-    return RunningEngine(engine, child, _HOST, port, ready_s, facts, environment.dropped)
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """A process on its way to be proven."""
 
+    engine: Engine
+    request: StartRequest
+    child: Child
+    port: int
+    command: list[str]
+    environment: Environment
 
-def _wait_ready(
-    engine: Engine, request: StartRequest, child: Child, control: Control, port: int, began: float
-) -> float | Failure:
-    """Poll until ready; the process's death, a foreign listener and the deadline each end it at once."""
-    while True:
-        if child.returncode() is not None:
-            return _failed(child, Reason.FAILED_START, f"{engine.name} {child.describe_end()} before it was ready")
-        ready = engine.is_ready(control)
-        waited = time.perf_counter() - began
-        if ready:
-            problem = wrong_listener(port, child.pid)
-            return waited if problem is None else _failed(child, Reason.WRONG_PROCESS, problem)
-        if waited > request.timeout_s:
-            detail = f"{engine.name} was not ready {request.timeout_s:g} s after its start"
-            return _failed(child, Reason.FAILED_START, detail)
-        time.sleep(_POLL_S)
+    def prove(self, began: float) -> RunningEngine | Failure:
+        engine, child = self.engine, self.child
+        with Control(_HOST, self.port) as control:
+            ready_s = self.wait_ready(control, began)
+            if isinstance(ready_s, Failure):
+                return ready_s
+            try:
+                settings = engine.read_back(control, child.log_path)
+                identity = engine.identity(child.pid, settings)
+            except ControlError as err:
+                return self.failed(err.failure.reason, err.failure.detail)
+        if problem := engine.mismatch(settings, self.request):
+            return self.failed(problem.reason, problem.detail)
+        pinned = self.request.spec.sha256
+        if pinned not in (None, identity.binary_sha256):
+            return self.failed(Reason.WRONG_PROCESS, f"runs sha256 {identity.binary_sha256}, the params pin {pinned}")
+        facts = EngineFacts(
+            engine=engine.name,
+            version=identity.version,
+            build=identity.build,
+            binary_sha256=identity.binary_sha256,
+            command=[_shortened(word) for word in self.command],
+            env=self.environment.recorded,
+            settings=settings,
+            compute=self.request.compute,
+        )
+        return RunningEngine(engine, child, _HOST, self.port, ready_s, facts, self.environment.dropped)
 
+    def wait_ready(self, control: Control, began: float) -> float | Failure:
+        """Poll until ready; the process's death, a foreign listener and the deadline each end it at once."""
+        name, child, limit_s = self.engine.name, self.child, self.request.timeout_s
+        while True:
+            if child.returncode() is not None:
+                return self.failed(Reason.FAILED_START, f"{name} {child.describe_end()} before it was ready")
+            ready = self.engine.is_ready(control)
+            waited_s = time.perf_counter() - began
+            if ready:
+                problem = wrong_listener(self.port, child.pid)
+                return waited_s if problem is None else self.failed(Reason.WRONG_PROCESS, problem)
+            if waited_s > limit_s:
+                return self.failed(Reason.FAILED_START, f"{name} was not ready {limit_s:g} s after its start")
+            time.sleep(_POLL_S)
 
-def _failed(child: Child, reason: Reason, detail: str) -> Failure:
-    return Failure(reason=reason, detail=detail[:4000], log_tail=log_tail(child.log_path))
+    def failed(self, reason: Reason, detail: str) -> Failure:
+        return Failure(reason=reason, detail=detail[:4000], log_tail=log_tail(self.child.log_path))
 
 
 def _shortened(word: str) -> str:

@@ -1,4 +1,4 @@
-"""Become another program that dies with its parent. Run as a script: ``python -I -S _exec.py PARENT_PID PROGRAM ARGS…``.
+"""Become another program that dies with its parent: ``python -I -S _exec.py PARENT_PID PROGRAM ARGS…``.
 
 ``PR_SET_PDEATHSIG`` survives ``execve``, so the program needs no knowledge of it. It is set here, in the child and
 before the program starts, because ``preexec_fn`` is unsafe in a parent with threads (a Jupyter kernel has several).
@@ -27,7 +27,7 @@ def main() -> int:
     # Python ignores SIGPIPE, and an ignored signal stays ignored across execve: give the program the usual world.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
-        os.execvp(command[0], command)
+        os.execvp(command[0], command)  # noqa: S606 - becoming another program is this script's purpose
     except OSError as err:
         sys.stderr.write(f"{command[0]}: {err.strerror}\n")
     return EXIT_NO_EXEC

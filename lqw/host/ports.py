@@ -26,7 +26,7 @@ def listening_inodes(port: int) -> set[int]:
 
     All of them: with ``SO_REUSEPORT`` two servers can share a port, and the kernel would deal requests to both.
     """
-    found = set()
+    found: set[int] = set()
     for table in ("tcp", "tcp6"):
         try:
             lines = Path("/proc/self/net", table).read_text().splitlines()[1:]
@@ -42,7 +42,7 @@ def listening_inodes(port: int) -> set[int]:
 def socket_owners(pid: int) -> set[int]:
     """Return the inodes of the sockets *pid* holds; empty when they may not be read."""
     folder = f"/proc/{pid}/fd"
-    found = set()
+    found: set[int] = set()
     try:
         entries = os.listdir(folder)  # noqa: PTH208 - half the cost of iterdir
     except OSError:
