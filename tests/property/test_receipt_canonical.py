@@ -1,0 +1,60 @@
+"""Our canonical JSON writer against the reference package, over anything JSON can hold."""
+
+import math
+
+import pytest
+import rfc8785
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from lqw.canonical import canonical_bytes, loads_strict
+from lqw.errors import IntegrityError
+
+EXACT = settings(derandomize=True, max_examples=300, deadline=None)
+numbers = st.one_of(
+    st.integers(-(2**53) + 1, 2**53 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.builds(lambda m, e: m * 10.0**e, st.integers(-999, 999), st.integers(-30, 30)),
+)
+texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
+trees = st.recursive(
+    st.one_of(st.none(), st.booleans(), numbers, texts),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=5), st.dictionaries(texts, inner, max_size=5), st.lists(st.integers(-9, 9))
+    ),
+    max_leaves=30,
+)
+
+
+@EXACT
+@given(trees)
+@example({"\U0001f600": 1, "\ufb33": 2, "é": 3, "\r": 4, "1": 5, "": []})  # sorted by UTF-16, not by code point
+@example([0.0, -0.0, 1e21, 1e20, 1e-6, 1e-7, 5e-324, 1.7976931348623157e308, 123456789012345680000.0, 0.1, 1e16, 1e22])
+@example([True, 1, False, 0, None])
+def test_writes_the_same_bytes_as_rfc8785(value):
+    assert canonical_bytes(value) == rfc8785.dumps(value)
+
+
+@EXACT
+@given(numbers)
+def test_every_number_survives(value):
+    (read,) = loads_strict(canonical_bytes([value]))
+    assert float(read) == float(value)
+
+
+@pytest.mark.parametrize(
+    "value", [math.nan, -math.inf, 2**53, [1, -(2**53)], {1: 2}, "\ud800", {"\udfff": 1}, b"x", {1, 2}]
+)
+def test_refuses_what_rfc8785_refuses(value):
+    with pytest.raises(IntegrityError):
+        canonical_bytes(value)
+    with pytest.raises((rfc8785.CanonicalizationError, UnicodeEncodeError)):
+        rfc8785.dumps(value)
+
+
+def test_refuses_depth_beyond_the_limit():
+    deep = []
+    for _ in range(100):
+        deep = [deep]
+    with pytest.raises(IntegrityError, match="deeper than 64"):
+        canonical_bytes(deep)
