@@ -43,17 +43,12 @@ def adopt(run_dir: Path, *, store: Store = Path("receipts")) -> None:
     adoption = adopt_reference(_held(path), new)
     if adoption.added:
         write_atomic(path, canonical_bytes(reference_to_json(adoption.reference)))
-    for names, word in ((adoption.added, "adopted"), (adoption.kept, "unchanged")):
-        for name in names:
-            print(f"{word}: {name}, answers of release {task.release if word == 'adopted' else _release(path)}")
+    for name in (*adoption.added, *adoption.kept):
+        word = "adopted" if name in adoption.added else "unchanged"
+        print(f"{word}: {name}, answers of release {adoption.reference.models[name].release}")
     for name, difference in adoption.refused.items():
         print(f"REFUSED: {name}: {difference}\n  remedy: a change of numerics needs a record (lqw reference rebase)")
     raise typer.Exit(int(Exit.RED if adoption.refused else Exit.PASS))
-
-
-def _release(path: Path) -> str:
-    held = _held(path)
-    return "(none)" if held is None else held.release
 
 
 @app.command()
@@ -65,9 +60,9 @@ def show(host: str, *, store: Store = Path("receipts")) -> None:
     reference = _held(path)
     if reference is None:
         raise UsageError(f"{path}: no such file", remedy="adopt one with the floor: lqw baseline adopt PARAMS")
-    print(f"{reference.host}: answers of release {reference.release}, {reference.output_tokens} tokens each")
+    print(f"{reference.host}: {reference.output_tokens} tokens an answer")
     for name, model in reference.models.items():
-        print(f"  {name} ({model.model_sha256[:12]}), {model.engine}")
+        print(f"  {name} ({model.model_sha256[:12]}), release {model.release}, {model.engine}")
         for shape, prompts in model.shapes.items():
             for prompt, answer in prompts.items():
                 print(f"    {shape:8} {prompt:10} by {answer.compared:4} {answer.text[:60]!r}")

@@ -74,5 +74,5 @@ def adopt_reference(held: IdentityReference | None, new: IdentityReference) -> A
             refused[name] = difference
         else:
             kept.append(name)
-    reference = held.model_copy(update={"models": models})
+    reference = held.model_copy(update={"models": models, "release": new.release if added else held.release})
     return Adoption(reference, tuple(added), tuple(kept), refused)

@@ -124,9 +124,8 @@ def _deviation(model: str, shape: str, prompt: str, text: str, reason: Reason) -
     return Check(model, "reference", shape, prompt, "flag", text)
 
 
-def _against(
-    model: str, answers: Sequence[Answer], known: ModelReference, release: str
-) -> Iterator[tuple[Check, Compared]]:
+def _against(model: str, answers: Sequence[Answer], known: ModelReference) -> Iterator[tuple[Check, Compared]]:
+    release = known.release
     shapes = {answer.shape for answer in answers}
     for shape in sorted(set(known.shapes) - shapes):
         detail = f"release {release} answered at this shape, this run did not"
@@ -194,7 +193,7 @@ def judge_identity(
             text = missing or "this host has no token reference"
             checks.append(Check(model, "reference", "", "", "void", text, Reason.NO_REFERENCE))
             continue
-        pairs = list(_against(model, answers, reference.models[model], reference.release))
+        pairs = list(_against(model, answers, reference.models[model]))
         checks += [check for check, _ in pairs]
         used = {by for check, by in pairs if by != "none"}
         compared[model] = "text" if "text" in used else "ids" if used else "none"
@@ -218,6 +217,7 @@ def reference_from(records: Sequence[IdentityRecord], *, task: IdentityTask) -> 
             shapes.setdefault(shape, {})[prompt] = reference_answer(first)
         models[model] = ModelReference(
             model_sha256=task.models[model],
+            release=task.release,
             engine="unknown" if engine is None else f"{engine.engine} {engine.version}",
             binary_sha256="" if engine is None else engine.binary_sha256,
             shapes=shapes,

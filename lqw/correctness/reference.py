@@ -52,13 +52,17 @@ class ModelReference(Record):
     """One model's answers: shape → prompt → answer. A shape is compared with itself only (PITFALLS 50)."""
 
     model_sha256: Sha256
+    release: str
     engine: str
     binary_sha256: str
     shapes: dict[str, dict[str, ReferenceAnswer]]
 
 
 class IdentityReference(Record):
-    """``<store>/<host>/reference.json``: adopted with the floor, replaced only by a record."""
+    """``<store>/<host>/reference.json``: adopted with the floor, replaced only by a record.
+
+    ``release`` is the one whose adoption last changed the file; each model names its own.
+    """
 
     schema_: Literal["lqw-reference/1"] = Field(default="lqw-reference/1", alias="schema")
     host: str

@@ -1,0 +1,129 @@
+"""Adopting a token reference: from a run, beside what the host holds, and by hand from the command line."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from lqw.canonical import canonical_bytes
+from lqw.cli.reference import app
+from lqw.correctness import IdentityTask, adopt_reference, reference_from
+from lqw.errors import Exit, UsageError
+from lqw.outcomes import Purpose
+from lqw.samples import Answer, Header, HostFacts, IdentityRecord
+
+SHA = "ab" * 32
+PROMPTS = {"code": "def f(x):"}
+
+
+def task(release="1.0.0", models=("m",), prompts=PROMPTS, sha=SHA):
+    return IdentityTask(dict.fromkeys(models, sha), "box", release, prompts, output_tokens=4, repeats=2)
+
+
+def record(ids=(1, 2, 3, 4), model="m", prompts=PROMPTS):
+    answers = [
+        Answer(prompt=p, shape="single", repeat=r, ids=list(ids), text="four good words here", finish="limit")
+        for p in prompts
+        for r in range(2)
+    ]
+    return IdentityRecord(model=model, position=0, started_utc="x", wall_s=1.0, answers=answers)
+
+
+HELD = reference_from([record()], task=task())
+
+
+def test_the_first_adoption_takes_all():
+    adoption = adopt_reference(None, HELD)
+    assert (adoption.reference, adoption.added, adoption.refused) == (HELD, ("m",), {})
+
+
+def test_equal_answers_of_a_later_release_leave_the_reference_as_it_is():
+    adoption = adopt_reference(HELD, reference_from([record()], task=task("1.1.0")))
+    assert (adoption.reference, adoption.kept, adoption.added) == (HELD, ("m",), ())
+
+
+def test_changed_answers_are_refused_and_the_held_ones_stay():
+    adoption = adopt_reference(HELD, reference_from([record([1, 2, 9, 4])], task=task("1.1.0")))
+    assert adoption.reference == HELD
+    assert adoption.refused.keys() == {"m"}
+    assert "code (single): token 2 differs" in adoption.refused["m"]
+
+
+def test_a_new_model_joins_and_each_names_its_own_release():
+    both = reference_from([record(), record(model="n")], task=task("1.1.0", ("m", "n")))
+    adoption = adopt_reference(HELD, both)
+    assert (adoption.added, adoption.kept) == (("n",), ("m",))
+    assert {name: m.release for name, m in adoption.reference.models.items()} == {"m": "1.0.0", "n": "1.1.0"}
+
+
+def test_a_model_that_the_run_did_not_have_stays_and_other_bytes_are_another_model():
+    only_n = reference_from([record(model="n")], task=task("1.1.0", ("n",)))
+    assert set(adopt_reference(HELD, only_n).reference.models) == {"m", "n"}
+    other = reference_from([record([9, 9, 9, 8])], task=task("1.1.0", sha="cd" * 32))
+    assert adopt_reference(HELD, other).added == ("m",)
+
+
+def test_other_prompts_replace_the_whole_reference():
+    prompts = {"code": "def g(x):"}
+    new = reference_from([record([7, 8, 9, 10], prompts=prompts)], task=task("2.0.0", prompts=prompts))
+    assert adopt_reference(HELD, new).reference == new
+
+
+def test_a_missing_answer_is_a_difference():
+    two = {"code": "def f(x):", "prose": "Once"}
+    held = reference_from([record(prompts=two)], task=task(prompts=two))
+    less = held.model_copy(update={"models": {"m": HELD.models["m"]}})
+    assert adopt_reference(held, less).refused["m"] == "prose (single): no such answer now"
+
+
+# the command line
+
+
+def journal(folder, ids=(1, 2, 3, 4), release="1.0.0"):
+    host = HostFacts(name="box", cpu_model="c", cores=2, ram_gib=8, kernel="k", python="3")
+    params = {
+        "protocol": {"identity": {"output_tokens": 4, "repeats": 2}},
+        "host": {"name": "box"},
+        "release": {"release": release},
+        "prompts": PROMPTS,
+    }
+    header = Header(
+        run_id="r", purpose=Purpose.ADOPT, started_utc="x", plan={}, plan_sha256="", params=params, host=host,
+        models={"m": SHA}, lqw_version="0", lqw_source_sha256="",
+    )  # fmt: skip
+    folder.mkdir()
+    lines = [canonical_bytes(r.model_dump(mode="json", by_alias=True)) for r in (header, record(ids))]
+    (folder / "samples.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+    return folder
+
+
+def call(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_adopt_writes_the_reference_and_show_prints_it(tmp_path):
+    done = call("adopt", journal(tmp_path / "run"), "--store", tmp_path / "store")
+    assert (done.exit_code, done.output) == (0, "adopted: m, answers of release 1.0.0\n")
+    assert json.loads((tmp_path / "store/box/reference.json").read_bytes())["release"] == "1.0.0"
+    shown = call("show", "box", "--store", tmp_path / "store").output
+    assert "release 1.0.0" in shown
+    assert "'four good words here'" in shown
+
+
+def test_adopting_changed_answers_is_exit_1_and_leaves_the_file_alone(tmp_path):
+    call("adopt", journal(tmp_path / "one"), "--store", tmp_path)
+    before = (tmp_path / "box/reference.json").read_bytes()
+    again = call("adopt", journal(tmp_path / "two", [1, 2, 3, 5], "1.1.0"), "--store", tmp_path)
+    assert again.exit_code == 1
+    assert "REFUSED: m: code (single): token 3 differs" in again.output
+    assert (tmp_path / "box/reference.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("words", [("adopt", "garbage"), ("show", "box")])
+def test_nothing_to_adopt_and_nothing_to_show_are_exit_2(tmp_path, words):
+    journal(tmp_path / "garbage", [7])
+    path = tmp_path / words[1] if words[0] == "adopt" else words[1]
+    error = call(words[0], path, "--store", tmp_path / "store").exception
+    assert isinstance(error, UsageError)
+    assert error.exit_status is Exit.USAGE
+    assert not (tmp_path / "store").exists()
