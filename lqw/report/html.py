@@ -5,22 +5,23 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from markupsafe import Markup
-
 from lqw import __version__
 from lqw.outcomes import Arm, RowVerdict
 from lqw.report import figures, reproduce, say, tables, words
-from lqw.report.notebooks import TEMPLATES, ReportExporter, notebook_html
+from lqw.report.fragments import check_cells, style
+from lqw.report.notebooks import ReportExporter, notebook_html
 from lqw.report.words import Kind
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from lqw.report.facts import Facts
     from lqw.samples import EngineFacts
     from lqw.verdict.results import RowResult
 
 __all__ = ["page_html"]
 
-MOST_FALLS = 12
+MOST_FALLS = 8
 MOST_MOVED = 12
 TONES = {
     RowVerdict.RED: "bad",
@@ -108,10 +109,12 @@ def _model_headline(rows: list[RowResult]) -> str:
     return ", ".join(f"{n} {verdict.replace('_', ' ')}" for verdict, n in tally.items())
 
 
-def _note(row: RowResult | None, line: tables.Line) -> str:
-    """Return what the cells of a row do not say: reasons and flags, not the fall itself."""
+def _note(row: RowResult | None, line: tables.Line, shared: set[str]) -> str:
+    """Return what the cells of a row do not say: reasons and flags, not the fall itself, and nothing told already."""
     if row is None:
         return ""
+    if row.reason is not None and row.reason.detail in shared:
+        return str(row.reason.reason)
     if row.verdict is RowVerdict.RED:
         return line.note if row.band is not None and row.band.red_by == "last" else "; ".join(row.flags)
     return line.note if line.blocking else "; ".join(row.flags)
@@ -120,13 +123,15 @@ def _note(row: RowResult | None, line: tables.Line) -> str:
 def _tables(facts: Facts) -> list[tuple[str, list[dict[str, Any]], str]]:
     out = []
     judged = {row.row: row for row in facts.rows} if facts.kind is not Kind.INCOMPLETE else {}
+    reasons = [row.reason.detail for row in judged.values() if row.reason]
+    shared = {detail for detail in reasons if reasons.count(detail) > 1}
     for model in facts.models:
         lines = []
         for row_id in (row for row in facts.planned if row.model == model):
             row = judged.get(row_id)
             line = tables.line_of(row) if row else tables.planned_line(row_id)
             tone = _tone(row.verdict) if row else "open"
-            note = _note(row, line)
+            note = _note(row, line, shared)
             lines.append({"line": line, "tone": tone, "note": note, "anchor": _anchor(line.id)})
         rows = [row for row in facts.rows if row.row.model == model and row.row in judged]
         out.append((model, lines, _model_headline(rows) if rows else f"{len(lines)} planned, none judged"))
@@ -197,17 +202,7 @@ def _correctness(facts: Facts) -> dict[str, Any]:
     compared = "; ".join(f"{model}: compared {how.get(str(way), way)}" for model, way in result.compared.items())
     voids = len(result.voids)
     said = f"{voids} row{'' if voids == 1 else 's'} void." if voids else "No row is void."
-    marks = {"ok": "✓ ok", "flag": "! flagged", "void": "⊘ void"}
-    checks = [
-        (
-            check.model,
-            check.kind.replace("_", " "),
-            " · ".join(part for part in (check.prompt, check.shape) if part) or "–",
-            marks[check.state],
-            check.detail,
-        )
-        for check in sorted(result.checks, key=lambda check: ("void", "flag", "ok").index(check.state))
-    ]
+    checks = check_cells(result)
     return {"correctness_lead": f"{said} {compared}.".strip(), "checks": checks}
 
 
@@ -282,7 +277,7 @@ def page_html(facts: Facts) -> str:
     margin_text, margin = say.margin(facts)
     judged = facts.judgement if facts.kind is not Kind.INCOMPLETE else None
     context: dict[str, Any] = {
-        "css": Markup((TEMPLATES / "lqw" / "style.css").read_text(encoding="utf-8")),  # noqa: S704 - our own file
+        "css": style("tokens", "plots", "page"),
         "kind": str(facts.kind), "word": word, "headline": order, "release": facts.release, "host": facts.host_name,
         "sentence": say.sentence(facts), "counts": say.counts(facts),
         "fault": tables.whose_fault(facts) if judged else "",

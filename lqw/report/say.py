@@ -37,7 +37,8 @@ def sentence(facts: Facts) -> str:
         return f"{KINDS[facts.kind].meaning} {where}: {why}"
     if facts.judgement is None:
         return KINDS[facts.kind].meaning
-    return facts.judgement.sentence.removeprefix(f"{facts.judgement.outcome}: ")
+    said = facts.judgement.sentence.removeprefix(f"{facts.judgement.outcome}: ")
+    return said[:1].upper() + said[1:] if said.split(" ", 1)[0].isalpha() else said  # a row's name keeps its case
 
 
 def counts(facts: Facts) -> str:
