@@ -52,18 +52,18 @@ class Fragment:
 
 def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Fragment:
     """Return a table whose first column names the rows."""
-    rows = [tuple(row) for row in rows]
+    cells = [tuple(row) for row in rows]
     head = Markup("").join(Markup('<th scope="col">{}</th>').format(name) for name in heads)
     body = Markup("").join(
         Markup('<tr><th scope="row">{}</th>{}</tr>').format(
             first, Markup("").join(Markup("<td>{}</td>").format(cell) for cell in rest)
         )
-        for first, *rest in rows
+        for first, *rest in cells
     )
     html = Markup(
         '<table class="plain"><caption>{}</caption><thead><tr>{}</tr></thead><tbody>{}</tbody></table>'
     ).format(caption, head, body)
-    return Fragment(html, _aligned(caption, [tuple(heads), *rows]))
+    return Fragment(html, _aligned(caption, [tuple(heads), *cells]))
 
 
 def _aligned(caption: str, rows: Sequence[tuple[str, ...]]) -> str:

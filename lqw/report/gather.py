@@ -162,7 +162,7 @@ def gather_run(run_dir: Path, *, broken: Sequence[str] = ()) -> Facts:
         if facts.planned:
             return facts
     problems = _Problems(broken)
-    if not receipt.is_file() and not broken:
+    if not receipt.is_file() and not broken and not any(stage.state == "broke" for stage in stages):
         problems.append("there is no receipt.json")
     return _from_parts(run_dir, stages, problems)
 

@@ -50,21 +50,12 @@ def _anchor(row_id: str) -> str:
     return "row-" + "".join(ch if ch.isalnum() or ch in "-_." else "-" for ch in row_id)
 
 
-def _group_name(rows: list[RowResult], facts: Facts) -> str:
-    """Name rows that share one reason: by id, or all of a model at once."""
-    if len(rows) == 1:
-        return str(rows[0].row)
-    model = rows[0].row.model
-    whole = len(rows) == sum(row.model == model for row in facts.planned)
-    return f"all {len(rows)} rows of {model}" if whole else f"{', '.join(row.row.short for row in rows)} of {model}"
-
-
 def _fall(rows: list[RowResult], facts: Facts) -> dict[str, Any]:
     row = rows[0]
     fall = tables.fall_of(row, facts.standing)
     alone = len(rows) == 1 and row.reason is None
     return {
-        "row": _group_name(rows, facts),
+        "row": say.group_name(rows, facts),
         "anchor": _anchor(fall.row),
         "clause": fall.clause if row.reason is None else f"{row.reason.reason}: {row.reason.detail}",
         "log": "\n".join(row.reason.log_tail) if row.reason else "",
@@ -80,26 +71,14 @@ def _fall(rows: list[RowResult], facts: Facts) -> dict[str, Any]:
 def _falls(facts: Facts) -> dict[str, Any]:
     if facts.kind is Kind.INCOMPLETE:
         return {"falls": []}
-    groups: dict[tuple[str, ...], list[RowResult]] = {}
-    for row in facts.blocking:
-        why = (row.row.model, row.reason.reason, row.reason.detail) if row.reason else (str(row.row),)
-        groups.setdefault((str(row.verdict), *why), []).append(row)
+    groups = say.blocking_groups(facts)
     red = any(row.verdict is RowVerdict.RED for row in facts.blocking)
-    shown, rest = list(groups.values())[:MOST_FALLS], list(groups.values())[MOST_FALLS:]
+    shown, rest = groups[:MOST_FALLS], groups[MOST_FALLS:]
     return {
         "falls": [_fall(rows, facts) for rows in shown],
         "falls_title": "What fell, and by how much" if red else "What stands in the way",
         "falls_more": f"and {sum(map(len, rest))} more rows, marked in the tables below" if rest else "",
     }
-
-
-def _other_reasons(facts: Facts) -> list[str]:
-    """Return what blocks besides rows; a row's own reason stands with the row."""
-    if facts.judgement is None or facts.kind is Kind.INCOMPLETE:
-        return []
-    named = [name for row in facts.blocking for name in (str(row.row), f"{row.row.short} of {row.row.model}")]
-    reasons = [reason for reason in facts.judgement.reasons if not any(name in reason for name in named)]
-    return list(dict.fromkeys([*reasons, *facts.problems]))
 
 
 def _model_headline(rows: list[RowResult]) -> str:
@@ -282,7 +261,7 @@ def page_html(facts: Facts) -> str:
         "sentence": say.sentence(facts), "counts": say.counts(facts),
         "fault": tables.whose_fault(facts) if judged else "",
         "incomplete": facts.kind is Kind.INCOMPLETE, "problems": facts.problems, "stages": facts.stages,
-        "progress": reproduce.progress(facts), "other_reasons": _other_reasons(facts),
+        "progress": reproduce.progress(facts), "other_reasons": say.other_reasons(facts) if judged else [],
         "rows_lead": ROWS_LEAD, "tables": _tables(facts), "margin": margin_text,
         "suites": [tables.suite_line(suite) for suite in judged.suites] if judged else [],
         "guards": [tables.guard_line(guard) for guard in judged.guards if guard.effect != "none"] if judged else [],

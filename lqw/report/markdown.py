@@ -49,7 +49,7 @@ def summary_md(facts: Facts) -> str:
     if facts.kind is not Kind.INCOMPLETE and (fault := tables.whose_fault(facts)):
         out += [escape(fault), ""]
     out += [f"`{say.counts(facts)}`", ""]
-    reasons = say.reasons(facts)
+    reasons = [*say.reasons(facts), *say.chain(facts)]
     out += [f"- {escape(reason)[:400]}" for reason in reasons[:8]]
     if len(reasons) > 8:  # noqa: PLR2004 - the page has them all
         out.append(f"- and {len(reasons) - 8} more; see the report")

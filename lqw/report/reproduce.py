@@ -101,10 +101,13 @@ def _params_name(facts: Facts) -> str:
 
 def commands(facts: Facts) -> Pairs:
     """Return what to type to measure again, and to judge again without measuring."""
-    params, host, release = _params_name(facts), facts.host_name, facts.release
+    params, host = _params_name(facts), facts.host_name
     adopt = facts.plan.get("purpose") == str(Purpose.ADOPT)
     again = f"lqw baseline adopt {params} --host {host}" if adopt else f"lqw gate {params} --host {host}"
-    receipt = facts.receipt_name or f"receipts/{host}/{release}.json"
+    if not facts.receipt_name:
+        run = str(facts.header.get("run_id") or "RUN")
+        return [("Go on where it stopped:", f"lqw gate --resume {run}"), ("Measure it again from the start:", again)]
+    receipt = facts.receipt_name
     return [
         ("Measure it again, on the same host class:", again),
         ("Judge the same samples again, anywhere, without a GPU:", f"lqw verify {receipt}"),

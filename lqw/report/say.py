@@ -10,8 +10,21 @@ from lqw.report.words import KINDS, Kind
 if TYPE_CHECKING:
     from lqw.report.facts import Facts
     from lqw.report.tables import Line
+    from lqw.verdict.results import RowResult
 
-__all__ = ["again", "counts", "headline", "lines", "margin", "reasons", "sentence"]
+__all__ = [
+    "again",
+    "blocking_groups",
+    "chain",
+    "counts",
+    "group_name",
+    "headline",
+    "lines",
+    "margin",
+    "other_reasons",
+    "reasons",
+    "sentence",
+]
 
 
 def headline(facts: Facts) -> tuple[str, str]:
@@ -32,9 +45,9 @@ def sentence(facts: Facts) -> str:
     """Return the one sentence of the banner."""
     if facts.kind is Kind.INCOMPLETE:
         stage = next((stage for stage in facts.stages if stage.state in ("broke", "stopped")), None)
-        why = facts.problems[0] if facts.problems else "there is no receipt"
         where = f"It ended in {stage.name}" if stage else "It ended before the verdict"
-        return f"{KINDS[facts.kind].meaning} {where}: {why}"
+        why = facts.problems[0] if facts.problems else stage.broke[-1].strip() if stage and stage.broke else ""
+        return f"{KINDS[facts.kind].meaning} {where}{f': {why}' if why else '.'}"
     if facts.judgement is None:
         return KINDS[facts.kind].meaning
     said = facts.judgement.sentence.removeprefix(f"{facts.judgement.outcome}: ")
@@ -49,11 +62,55 @@ def counts(facts: Facts) -> str:
     return f"rows: planned {planned}, measured 0, gating 0, void 0, failed {planned}"
 
 
-def reasons(facts: Facts) -> list[str]:
-    """Return everything that blocks, each named, and what does not verify."""
+def blocking_groups(facts: Facts) -> list[list[RowResult]]:
+    """Return the rows that block, the worst first; rows of a model that share one reason stand together."""
+    groups: dict[tuple[str, ...], list[RowResult]] = {}
+    for row in facts.blocking:
+        why = (row.row.model, str(row.reason.reason), row.reason.detail) if row.reason else (str(row.row),)
+        groups.setdefault((str(row.verdict), *why), []).append(row)
+    return list(groups.values())
+
+
+def group_name(rows: list[RowResult], facts: Facts) -> str:
+    """Name rows that share one reason: by id, or all of a model at once."""
+    if len(rows) == 1:
+        return str(rows[0].row)
+    model = rows[0].row.model
+    whole = len(rows) == sum(row.model == model for row in facts.planned)
+    return f"all {len(rows)} rows of {model}" if whole else f"{', '.join(row.row.short for row in rows)} of {model}"
+
+
+def other_reasons(facts: Facts) -> list[str]:
+    """Return what blocks besides rows, and what does not verify; a row's own reason stands with the row."""
     if facts.judgement is None or facts.kind is Kind.INCOMPLETE:
         return list(facts.problems)
-    return [*facts.judgement.reasons, *facts.problems]
+    named = [name for row in facts.blocking for name in (str(row.row), f"{row.row.short} of {row.row.model}")]
+    found = [reason for reason in facts.judgement.reasons if not any(name in reason for name in named)]
+    return list(dict.fromkeys([*found, *facts.problems]))
+
+
+def reasons(facts: Facts) -> list[str]:
+    """Return everything that blocks, each named: rows first, then the rest."""
+    if facts.judgement is None or facts.kind is Kind.INCOMPLETE:
+        return list(facts.problems)
+    told = []
+    for rows in blocking_groups(facts):
+        row, name = rows[0], group_name(rows, facts)
+        clause = f"{row.reason.reason}: {row.reason.detail}" if row.reason else row.text
+        told.append(f"{words.SYMBOLS[row.verdict]} {str(row.verdict).replace('_', ' ')} {name}: {clause}")
+    return [*told, *other_reasons(facts)]
+
+
+def chain(facts: Facts) -> list[str]:
+    """Return how far each notebook of a broken chain came, with the last line of its error; nothing otherwise."""
+    if facts.kind is not Kind.INCOMPLETE:
+        return []
+    return [
+        f"{stage.name}: {stage.state}"
+        + (f", {stage.executed} of {stage.cells} code cells" if stage.cells else "")
+        + (f": {stage.broke[-1].strip()}" if stage.broke and stage.state == "broke" else "")
+        for stage in facts.stages
+    ]
 
 
 def lines(facts: Facts) -> list[Line]:

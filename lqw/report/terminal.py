@@ -53,12 +53,18 @@ def _rows(lines: list[Line]) -> Table:
     return table
 
 
+def _bullets(items: list[str]) -> Table:
+    grid = Table.grid(padding=(0, 1))
+    for item in items:
+        grid.add_row(Text(" •"), Text(item))
+    return grid
+
+
 def print_facts(facts: Facts, console: Console) -> None:
     """Print a receipt or a broken run to *console*, whatever its width."""
     console.print(_banner(facts))
     console.print(Text(say.counts(facts)))
-    for reason in say.reasons(facts):
-        console.print(Text(f"  • {reason}"))
+    console.print(_bullets([*say.reasons(facts), *say.chain(facts)]))
     lines = say.lines(facts)
     for model in facts.models:
         console.print()
@@ -74,4 +80,5 @@ def print_facts(facts: Facts, console: Console) -> None:
                 console.print(Text(f"guard {name} of {subject}: {effect}. {text}"))
     console.print(Text(say.margin(facts)[0]))
     for what, command in say.again(facts):
-        console.print(Text(f"{what} {command}"))
+        console.print(Text(what))
+        console.print(Text(f"  {command}"), soft_wrap=True)  # a command is copied whole
