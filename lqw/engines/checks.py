@@ -30,7 +30,7 @@ def check_settings(
         problem = ""
         if name not in kinds:
             problem, remedy = "no such setting of this engine", f"known: {', '.join(kinds)}"
-        elif kinds[name] is not object and type(value) is not kinds[name]:
+        elif not _is_a(value, kinds[name]):
             problem, remedy = f"must be {kinds[name].__name__}", f"write a value of type {kinds[name].__name__}"
         elif name in least and isinstance(value, int) and value < least[name]:
             problem, remedy = f"must be {least[name]} or more", "correct the value; docs/operators-guide.md lists them"
@@ -40,6 +40,11 @@ def check_settings(
             raise ParamsError(
                 file=where.file, field=f"{where.field}.settings.{name}", value=value, problem=problem, remedy=remedy
             )
+
+
+def _is_a(value: object, kind: type) -> bool:
+    """Return whether a value may stand for *kind*: a whole number may for a float, a bool for nothing but a bool."""
+    return kind is object or type(value) is kind or (kind is float and type(value) is int)
 
 
 def check_binary(spec: EngineSpec, where: Where) -> None:

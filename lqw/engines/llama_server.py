@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FLAGS", "LlamaServer"]
 
+# Setting of the params -> (flag, type of its value; object: more than one type).
 FLAGS: dict[str, tuple[str, type]] = {
     "threads": ("-t", int),
     "threads_batch": ("-tb", int),
@@ -53,7 +54,6 @@ FLAGS: dict[str, tuple[str, type]] = {
     "mmap": ("--mmap", bool),
 }
 _LEAST = {"threads": 1, "threads_batch": 1, "batch": 2, "ubatch": 1, "ctx_checkpoints": 0, "poll": 0}
-_WORDS = {"flash_attn": ("on", "off", "auto")}
 # llama_context: n_ubatch              = 512
 _PRINTED = re.compile(r"(?:llama_context|system_info): .*?\b(n_ctx|n_ctx_seq|n_batch|n_ubatch|flash_attn)\s+= (\S+)")
 _THREADS = re.compile(r"system_info: n_threads = (\d+) \(n_threads_batch = (\d+)\)")
@@ -68,6 +68,8 @@ class LlamaServer:
     stream_format: StreamFormat = "llama"
     takes: Literal["ids", "text"] = "ids"
     stop_signals = (signal.SIGTERM,)
+    flags: Mapping[str, tuple[str, type]] = FLAGS
+    words: Mapping[str, Sequence[str]] = {"flash_attn": ("on", "off", "auto")}
 
     def check(self, spec: EngineSpec, *, compute: Compute, where: Where) -> None:
         """Refuse unknown or impossible settings and a binary that is missing or another one (ParamsError)."""
@@ -77,7 +79,8 @@ class LlamaServer:
 
     def check_settings(self, spec: EngineSpec, where: Where) -> None:
         """Refuse unknown or impossible settings (ParamsError)."""
-        check_settings(spec, {word: kind for word, (_, kind) in FLAGS.items()}, _LEAST, _WORDS, where)
+        kinds = {word: kind for word, (_, kind) in self.flags.items()}
+        check_settings(spec, kinds, _LEAST, self.words, where)
 
     def program(self, spec: EngineSpec) -> list[str]:
         """Return the words that stand before the flags."""
@@ -91,7 +94,7 @@ class LlamaServer:
         words += ["-np", str(request.slots), "-c", str(context), "--fit", "off", "--cache-ram", "0"]
         words += ["--metrics", "--slots", "--no-webui", "--offline", "--spec-type", "none", "-lv", "4"]
         for word, value in settings.items():
-            flag = FLAGS[word][0]
+            flag = self.flags[word][0]
             if isinstance(value, bool):
                 words.append(flag if value else flag.replace("--", "--no-"))
             else:

@@ -1,7 +1,14 @@
-"""The engines lqw knows: one line each."""
+"""The engines lqw knows: one line each.
+
+Further ones may live outside: modules named in ``LQW_ENGINE_MODULES`` (colon-separated) are imported when a name is
+not found, and their ``register(engines)`` is called. lqw's own tests add their fake engine that way, so that it is
+no part of an ordinary gate; the adapter's name and hash stand in every receipt.
+"""
 
 from __future__ import annotations
 
+import importlib
+import os
 from typing import TYPE_CHECKING
 
 from lqw.engines.embedded import Embedded
@@ -11,13 +18,17 @@ from lqw.errors import ParamsError
 if TYPE_CHECKING:
     from lqw.engines.base import Engine
 
-__all__ = ["ENGINES", "get_engine"]
+__all__ = ["ENGINES", "MODULES", "get_engine"]
 
+MODULES = "LQW_ENGINE_MODULES"
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in (LlamaServer(), Embedded())}
 
 
 def get_engine(name: str, *, file: str = "params", field: str = "engine") -> Engine:
     """Return an adapter by the word the params use; ParamsError names the known ones."""
+    if name not in ENGINES:
+        for module in filter(None, os.environ.get(MODULES, "").split(":")):
+            importlib.import_module(module).register(ENGINES)
     if name not in ENGINES:
         raise ParamsError(
             file=file, field=field, value=name, problem="no such engine", remedy=f"one of: {', '.join(sorted(ENGINES))}"
