@@ -6,10 +6,10 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
 
 from lqw.metrics import Family, RowId
 from lqw.noise.boundaries import row_alpha
+from lqw.noise.quantiles import t_isf
 from lqw.noise.shrink import shrink
 from lqw.verdict.results import Effect, GuardFinding
 
@@ -127,7 +127,7 @@ def null_control(data: Mapping[RowId, RowData], policy: Policy, *, m: int) -> li
         df = np.array([len(y) - 2 for y in logs], dtype=float)
         floor = policy.sd_floor_memory if family is Family.MEMORY else policy.sd_floor
         noise = shrink(ss / df, df, sd_floor=floor)
-        level = stats.t.isf(row_alpha(policy.alpha, m) / 2, noise.nu)
+        level = t_isf(row_alpha(policy.alpha, m) / 2, noise.nu)
         for i, (a, b) in enumerate(halves):
             apart = float(a.mean() - b.mean())
             limit = max(float(level[i] * np.sqrt(noise.s2[i] * (1 / len(a) + 1 / len(b)))), policy.margin / 2)

@@ -7,8 +7,9 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
+from numpy.typing import NDArray
 
+from lqw.noise.quantiles import norm_isf
 from lqw.outcomes import Arm
 from lqw.verdict.results import GuardFinding
 
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["bimodality", "dispersion", "drift"]
 
+Floats = NDArray[np.float64]
+
 MIN_POINTS = 5
+DRIFT_LEVEL = 0.01
 GAP = 3.0  # the empty middle against the width of both groups together
 
 
@@ -40,12 +44,23 @@ def drift(data: Mapping[RowId, RowData], starts: Sequence[StartRecord], policy: 
         if len(pairs.d) < MIN_POINTS:
             continue
         at = np.array([np.mean(where[row.model, pair]) for pair in pairs.pairs])
-        slope, _, low, high = stats.theilslopes(np.array(pairs.d), at, alpha=0.99)
+        slope, low, high = theil_sen(at, np.array(pairs.d))
         total = float(slope * (at.max() - at.min()))
         if (low > 0 or high < 0) and abs(total) > policy.margin / 2:
             text = f"{row}: the ratio moved by {math.expm1(total):+.0%} over the run (Theil–Sen)"
             out.append(_flag("drift", row, text, {"total": total}))
     return out
+
+
+def theil_sen(x: Floats, y: Floats) -> tuple[float, float, float]:
+    """Return the median of all pairwise slopes of *y* on *x* and its 99 % interval (Sen 1968)."""
+    i, j = np.triu_indices(len(x), k=1)
+    slopes = np.sort((y[j] - y[i]) / (x[j] - x[i]))
+    n = len(x)
+    width = float(norm_isf(DRIFT_LEVEL / 2)) * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
+    low = max(round((len(slopes) - width) / 2) - 1, 0)
+    high = min(round((len(slopes) + width) / 2), len(slopes) - 1)
+    return float(np.median(slopes)), float(slopes[low]), float(slopes[high])
 
 
 def dispersion(data: Mapping[RowId, RowData], policy: Policy) -> list[GuardFinding]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from scipy import stats
-
+from lqw.noise.quantiles import t_isf
 from lqw.outcomes import TargetState
 from lqw.verdict.results import TargetResult
 
@@ -42,7 +41,7 @@ def target_of(row: RowId, band: RowBand, targets: Mapping[str, float], policy: P
         return None
     goal, sign = oriented(row, target), row.kind.sign
     se = math.sqrt(band.sd**2 / band.n + policy.tau**2)
-    bound = band.estimate - float(stats.t.isf(CONFIDENCE, band.nu)) * se
+    bound = band.estimate - float(t_isf(CONFIDENCE, band.nu)) * se
     state = TargetState.MET if bound >= goal else TargetState.LIKELY if band.estimate >= goal else TargetState.OPEN
     return TargetResult(
         target=target,

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from lqw.noise.batch import Bands, Batch, effect_floor
 from lqw.noise.boundaries import pass_boundaries, red_boundaries
+from lqw.noise.quantiles import critical_t
 from lqw.noise.shrink import shrink
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def decide(batch: Batch, policy: Policy, *, look: int, m: int) -> Bands:
     b = _per_reference(batch.n_floor, lambda n: pass_boundaries(policy.looks, n, gamma=policy.gamma)[look])
     se_floor = _standard_error(sd, batch.n, batch.n_floor, policy)
     se_last = _standard_error(sd, batch.n, batch.n_last, policy)
-    t_red, u_pass, t_last = (stats.t.isf(stats.norm.sf(z), nu) for z in (c_floor, b, c_last))
+    t_red, u_pass, t_last = (critical_t(z, nu) for z in (c_floor, b, c_last))
     least = effect_floor(batch, policy)
     threshold = -np.maximum(t_red * se_floor, least)
     threshold_last = -np.maximum(t_last * se_last, least)
