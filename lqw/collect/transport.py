@@ -122,7 +122,7 @@ def _receive(sock: socket.socket, out: Exchange, deadline_ns: int) -> None:
             return
         stamps.append(stamp)
         reads.append(data)
-        tail = data[-7:] if len(data) >= 7 else (tail + data)[-7:]  # noqa: PLR2004 - len(LAST_CHUNK)
+        tail = data[-7:] if len(data) >= len(LAST_CHUNK) else (tail + data)[-7:]
         if tail == LAST_CHUNK:
             return
         if stamp > deadline_ns:

@@ -154,6 +154,8 @@ def _sse(body: bytes) -> Iterator[tuple[str, bytes, int]]:
         value = value.removeprefix(b" ")
         if key == b"data":
             data.append(value)
+        elif key == b"error":  # older llama-server: a field of its own instead of data
+            data.append(b'{"error":' + value + b"}")
         elif key == b"event":
             name = value.decode("utf-8", "replace")
 
