@@ -1,0 +1,137 @@
+"""From raw records to the verdict: the one path that notebook 40, the receipt builder and the verifier all take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from lqw.correctness import CorrectnessResult, IdentityReference, IdentityTask, judge_correctness
+from lqw.errors import IntegrityError
+from lqw.outcomes import Arm
+from lqw.params import Params
+from lqw.plan import Plan, build_plan
+from lqw.ratchet.baseline import references_for
+from lqw.ratchet.epoch import EpochKey, epoch_key
+from lqw.receipt.structure import structure_problems
+from lqw.verdict import Evidence, Judgement, Standing, judge
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lqw.metrics import RowId
+    from lqw.ratchet.baseline import Baseline
+    from lqw.receipt.problems import Problem
+    from lqw.samples import Header, IdentityRecord, StartRecord
+
+__all__ = ["Inputs", "Rejudged", "epoch_of", "params_of", "previous_of", "rejudge", "standing_for"]
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Everything a verdict is computed from, and nothing that was computed.
+
+    Attributes
+    ----------
+    header : Header
+        First line of the journal: plan, params, host, model hashes.
+    starts, identities : sequences of records
+    standing : Standing
+        The slice of the baseline this run is judged against.
+    reference : IdentityReference or None
+        The host's token reference.
+    calibration : mapping or None
+        What the client's calibration saw; carried, and judged by the collector, which voids what it may.
+    """
+
+    header: Header
+    starts: Sequence[StartRecord]
+    identities: Sequence[IdentityRecord]
+    standing: Standing
+    reference: IdentityReference | None = None
+    calibration: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejudged:
+    """The verdict and what led to it. ``problems`` are in the judgement's reasons too, and make it INVALID."""
+
+    params: Params
+    plan: Plan
+    epoch: EpochKey | None
+    correctness: CorrectnessResult
+    judgement: Judgement
+    problems: tuple[Problem, ...]
+
+
+def params_of(header: Header) -> Params:
+    """Return the typed params a journal's header carries; IntegrityError names the field that is none."""
+    try:
+        return Params.model_validate(header.params)
+    except ValidationError as err:
+        first = err.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise IntegrityError(f"header.params.{field}: {first['msg']}") from err
+
+
+def epoch_of(header: Header, params: Params, starts: Iterable[StartRecord]) -> EpochKey | None:
+    """Return the epoch of a run, or None where no comparator ever became ready."""
+    for start in starts:
+        if start.arm is Arm.COMPARATOR and start.engine is not None:
+            return epoch_key(params, header.host, start.engine, header.models)
+    return None
+
+
+def standing_for(baseline: Baseline | None, header: Header, starts: Sequence[StartRecord]) -> Standing:
+    """Return what a baseline says for this run: its epoch's references on the day it started."""
+    params = params_of(header)
+    epoch = epoch_of(header, params, starts)
+    if epoch is None:
+        return Standing(differences=("the comparator never became ready, so this run has no epoch",))
+    rows = build_plan(params, header.purpose).rows
+    return references_for(baseline, epoch, rows, day=header.started_utc[:10])
+
+
+def previous_of(standing: Standing, rows: Iterable[RowId]) -> str | None:
+    """Return the sha256 of the receipt this one follows: the last release's, or the floor's before any release."""
+    known = [standing.references[row] for row in rows if row in standing.references]
+    for reference in (*(one.last for one in known), *(one.floor for one in known)):
+        if reference is not None:
+            return reference.receipt_sha256
+    return None
+
+
+def rejudge(inputs: Inputs) -> Rejudged:
+    """Compute the verdict from raw samples: plan, structure, correctness, rows.
+
+    Raises
+    ------
+    IntegrityError
+        Where the header holds no typed params or no identity task: nothing can be planned, so nothing judged.
+    """
+    header = inputs.header
+    params = params_of(header)
+    plan = build_plan(params, header.purpose)
+    epoch = epoch_of(header, params, inputs.starts)
+    problems = structure_problems(header, params, plan, inputs.starts, inputs.identities)
+    correctness = judge_correctness(
+        inputs.identities,
+        inputs.starts,
+        inputs.reference,
+        plan.rows,
+        header.purpose,
+        task=IdentityTask.from_header(header),
+    )
+    judgement = judge(
+        Evidence(
+            plan=plan,
+            starts=inputs.starts,
+            min_window_s=params.protocol.min_window_s,
+            voids=correctness.voids,
+            standing=inputs.standing,
+            targets=params.targets.targets,
+            problems=[str(problem) for problem in problems],
+        )
+    )
+    return Rejudged(params, plan, epoch, correctness, judgement, problems)

@@ -1,0 +1,25 @@
+"""Which lqw measured and judged: one hash over the package's own source."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import lru_cache
+from pathlib import Path
+
+import lqw
+from lqw.canonical import sha256_bytes
+
+__all__ = ["source_sha256"]
+
+
+@lru_cache(maxsize=1)
+def source_sha256() -> str:
+    """Return the sha256 over name and bytes of every ``.py`` file of the installed package, in the order of names.
+
+    A checkout and the wheel built from it give the same; an edited line gives another.
+    """
+    root = Path(lqw.__file__).parent
+    whole = hashlib.sha256()
+    for path in sorted(root.rglob("*.py"), key=lambda one: one.relative_to(root).as_posix()):
+        whole.update(f"{path.relative_to(root).as_posix()} {sha256_bytes(path.read_bytes())}\n".encode())
+    return whole.hexdigest()

@@ -1,0 +1,202 @@
+"""The store: ``<root>/<host>/`` holds receipts, ``baseline.json`` and ``reference.json``; receipts are append-only.
+
+The first receipt of a version is ``<version>.json``, attempt k ``<version>.attempt<k>.json``. No file is overwritten or
+removed, so that every attempt stays on record, and a subject that was RED is not measured again until it is green.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lqw.canonical import read_json, sha256_bytes
+from lqw.errors import Exit, IntegrityError, UsageError
+from lqw.outcomes import Outcome
+from lqw.receipt.schema import EarlierAttempt
+
+if TYPE_CHECKING:
+    from lqw.receipt.verify import Verification
+
+__all__ = ["BASELINE", "REFERENCE", "Attempt", "Next", "Store", "receipt_name"]
+
+BASELINE = "baseline.json"
+REFERENCE = "reference.json"
+_RESERVED = re.compile(r"(baseline|reference)|.*\.attempt\d+")
+_ATTEMPT = re.compile(r"\.attempt([1-9]\d{0,5})\.json$")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One stored receipt, as it says of itself."""
+
+    number: int
+    path: Path
+    sha256: str
+    outcome: Outcome
+    subject_sha256: str
+
+    @property
+    def entry(self) -> EarlierAttempt:
+        """Return the form a later attempt carries in its receipt."""
+        return EarlierAttempt(attempt=self.number, sha256=self.sha256, outcome=self.outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """The attempt that a run of a version will be."""
+
+    number: int
+    earlier: tuple[EarlierAttempt, ...]
+
+
+def receipt_name(version: str, attempt: int = 1) -> str:
+    """Return a receipt's file name; UsageError for a version whose name another file of the store has."""
+    if _RESERVED.fullmatch(version):
+        raise UsageError(f"release {version!r}: that name is taken in a store", remedy="give the release another name")
+    return f"{version}.json" if attempt == 1 else f"{version}.attempt{attempt}.json"
+
+
+class Store:
+    """A folder of receipts, by host.
+
+    Parameters
+    ----------
+    root : path
+        ``receipts/`` of a repository, or a run's own folder.
+    """
+
+    def __init__(self, root: Path | str) -> None:
+        self.root = Path(root)
+
+    def folder(self, host: str) -> Path:
+        """Return the folder of one host."""
+        return self.root / host
+
+    def baseline(self, host: str) -> Path:
+        """Return the path of a host's floors; the file may not be there yet."""
+        return self.folder(host) / BASELINE
+
+    def reference(self, host: str) -> Path:
+        """Return the path of a host's token reference; the file may not be there yet."""
+        return self.folder(host) / REFERENCE
+
+    def receipt(self, host: str, version: str, attempt: int = 1) -> Path:
+        """Return where an attempt's receipt is, or will be."""
+        return self.folder(host) / receipt_name(version, attempt)
+
+    def attempts(self, host: str, version: str) -> tuple[Attempt, ...]:
+        """Return the stored attempts at a version, oldest first; IntegrityError where one is missing or unreadable."""
+        highest = 1 if self.receipt(host, version).is_file() else 0
+        prefix = f"{version}.attempt"
+        for path in self.folder(host).glob("*.json"):
+            found = _ATTEMPT.search(path.name)
+            if path.name.startswith(prefix) and found and path.name == receipt_name(version, int(found[1])):
+                highest = max(highest, int(found[1]))
+        return tuple(_attempt(self.receipt(host, version, number), number) for number in range(1, highest + 1))
+
+    def red_of(self, host: str, subject_sha256: str) -> Path | None:
+        """Return a stored RED receipt of this very subject, under whatever version it was measured."""
+        for path in sorted(self.folder(host).glob("*.json")):
+            if path.name in (BASELINE, REFERENCE) or subject_sha256.encode() not in path.read_bytes():
+                continue
+            found = _attempt(path, 0)
+            if found.subject_sha256 == subject_sha256 and found.outcome is Outcome.RED:
+                return path
+        return None
+
+    def next_attempt(self, host: str, version: str, subject_sha256: str | None = None) -> Next:
+        """Return number and history of the attempt to come.
+
+        Parameters
+        ----------
+        host, version : str
+        subject_sha256 : str, optional
+            From :func:`lqw.receipt.subject.subject_sha256`, where the binary's hash is known before anything starts.
+
+        Raises
+        ------
+        UsageError
+            This subject has been RED on this host: nothing is re-run until it is green.
+        IntegrityError
+            A stored attempt is missing or unreadable.
+        """
+        earlier = self.attempts(host, version)
+        if subject_sha256 is not None:
+            self.refuse_repeat(host, subject_sha256)
+        return Next(len(earlier) + 1, tuple(one.entry for one in earlier))
+
+    def refuse_repeat(self, host: str, subject_sha256: str) -> None:
+        """Raise UsageError if this subject has been RED on this host."""
+        red = self.red_of(host, subject_sha256)
+        if red is not None:
+            raise UsageError(
+                f"{red}: this very subject (same binary, settings and environment) was RED there; "
+                "it is not measured again until it is green",
+                remedy="mend the engine and gate the new build; a false RED is settled by a confirmation batch",
+            )
+
+    def put(self, receipt: Path | str) -> Path:
+        """Store a run's receipt as the attempt it says it is; return its new path.
+
+        Raises
+        ------
+        IntegrityError
+            It does not verify, is a replay, or does not name every stored attempt.
+        UsageError
+            The subject has been RED, the file is there already, or the folder cannot be written.
+        """
+        from lqw.receipt.verify import verify_receipt  # noqa: PLC0415 - that module looks into stores
+
+        data = Path(receipt).read_bytes()
+        verified = verify_receipt(data)
+        if verified.exit_status is Exit.INVALID:
+            raise IntegrityError(f"{receipt}: {verified.problems[0] if verified.problems else verified.outcome}")
+        run = read_json(receipt)["run"]
+        return self._put(data, run, verified)
+
+    def _put(self, data: bytes, run: dict[str, Any], verified: Verification) -> Path:
+        host, version = verified.host, verified.release
+        if run["replayed"]:
+            raise IntegrityError("a replayed run has measured nothing: its receipt is not stored")
+        self.refuse_repeat(host, run["subject_sha256"])
+        held = [one.entry.model_dump(mode="json") for one in self.attempts(host, version)]
+        if held != run["earlier"]:
+            raise IntegrityError(
+                f"{self.receipt(host, version)}: the store holds {len(held)} attempts, the receipt names "
+                f"{len(run['earlier'])}",
+                remedy="judge the run again: lqw gate --resume",
+            )
+        path = self.receipt(host, version, run["attempt"])
+        _create(path, data)
+        return path
+
+
+def _attempt(path: Path, number: int) -> Attempt:
+    document = read_json(path)
+    try:
+        outcome, subject = document["judgement"]["outcome"], document["run"]["subject_sha256"]
+        return Attempt(number, path, sha256_bytes(path.read_bytes()), Outcome(outcome), str(subject))
+    except (KeyError, TypeError, ValueError) as err:
+        raise IntegrityError(f"{path}: not a receipt: {err!r}") from err
+
+
+def _create(path: Path, data: bytes) -> None:
+    """Write a new file whole or not at all, and never over another one."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        with temporary.open("xb") as handle:
+            handle.write(data)
+            handle.flush()
+            os.fsync(handle.fileno())
+        try:
+            path.hardlink_to(temporary)  # unlike a rename, this fails where the name is taken
+        finally:
+            temporary.unlink()
+    except FileExistsError as err:
+        raise UsageError(f"{path}: is there already; receipts are never overwritten", remedy="keep it") from err
+    except OSError as err:
+        raise UsageError(f"{path}: {err.strerror or err}", remedy="name a store you may write to: --store DIR") from err

@@ -1,0 +1,102 @@
+"""Does the record have the shape its own plan demands? Every planned request once, none extra, the same on both sides.
+
+What a slow engine does is a value on a row and judged elsewhere. What is found here cannot come from an engine: an
+honest run has none of it, so each finding makes the run INVALID.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from lqw.canonical import sha256_json
+from lqw.outcomes import Arm
+from lqw.receipt.problems import Problem
+from lqw.receipt.requests import request_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lqw.params import Params
+    from lqw.plan import Plan
+    from lqw.samples import EngineFacts, Header, IdentityRecord, StartRecord
+
+__all__ = ["structure_problems"]
+
+MOST = 20  # problems that are listed; a document that is wrong throughout need not say so a thousand times
+
+
+def structure_problems(
+    header: Header,
+    params: Params,
+    plan: Plan,
+    starts: Sequence[StartRecord],
+    identities: Sequence[IdentityRecord],
+) -> tuple[Problem, ...]:
+    """Return what is wrong with the shape of a run's records, at most twenty problems.
+
+    Parameters
+    ----------
+    header : Header
+        The journal's first line.
+    params, plan
+        As rebuilt from the header.
+    starts, identities : sequences of records
+    """
+    found = [
+        *_header(header, params, plan),
+        *_positions(starts, identities),
+        *_engines(params, starts, identities),
+        *request_problems(params, starts),
+    ]
+    return tuple(found[:MOST])
+
+
+def _header(header: Header, params: Params, plan: Plan) -> Iterator[Problem]:
+    pairs: list[tuple[str, Any, Any]] = [
+        ("header.plan_sha256", header.plan_sha256, plan.sha256),
+        ("header.models", header.models, {model.name: model.sha256 for model in params.release.models}),
+        ("header.host.name", header.host.name, params.host.name),
+        ("header.params", sha256_json(header.params), plan.params_sha256),
+    ]
+    rebuilt = plan.to_json()
+    pairs += [(f"header.plan.{key}", header.plan.get(key), rebuilt.get(key)) for key in {**rebuilt, **header.plan}]
+    for field, recorded, recomputed in pairs:
+        if recorded != recomputed:
+            yield Problem(field, recorded, recomputed)
+
+
+def _positions(starts: Sequence[StartRecord], identities: Sequence[IdentityRecord]) -> Iterator[Problem]:
+    claimed = Counter([*(start.position for start in starts), *(record.position for record in identities)])
+    for position, count in sorted(claimed.items()):
+        if count > 1:
+            yield Problem("position", f"{count} records claim {position}", "one record a position")
+
+
+def _engines(params: Params, starts: Sequence[StartRecord], identities: Sequence[IdentityRecord]) -> Iterator[Problem]:
+    """Both arms: the declared engine, on the declared compute, one binary throughout."""
+    identity = [(f"identities.{at}", record.engine, record.failure) for at, record in enumerate(identities)]
+    for arm, spec in ((Arm.SUBJECT, params.release.subject), (Arm.COMPARATOR, params.release.comparator)):
+        used = [(f"starts.{at}", one.engine, one.failure) for at, one in enumerate(starts) if one.arm is arm]
+        used += identity if arm is Arm.SUBJECT else []
+        ready = [(where, engine) for where, engine, _ in used if engine is not None]
+        yield from (
+            Problem(f"{where}.engine", None, f"what ran as {arm}")
+            for where, engine, failure in used
+            if engine is None and failure is None
+        )
+        for where, engine in ready:
+            yield from _engine(where, engine, ready[0][1], declared=spec.sha256, name=spec.engine, host=params.host)
+
+
+def _engine(
+    where: str, engine: EngineFacts, first: EngineFacts, *, declared: str | None, name: str, host: Any
+) -> Iterable[Problem]:
+    wanted = (
+        ("engine", engine.engine, name),
+        ("compute", engine.compute, host.compute),
+        ("binary_sha256", engine.binary_sha256, declared or first.binary_sha256),
+        ("version", engine.version, first.version),
+        ("build", engine.build, first.build),
+    )
+    return [Problem(f"{where}.engine.{field}", is_, must) for field, is_, must in wanted if is_ != must]

@@ -1,0 +1,241 @@
+"""``lqw verify``: believe nothing that can be computed again.
+
+In order: strict parsing → the file is its own canonical form → digest → typed fields → plan rebuilt from params and
+seed → structure → correctness and verdict recomputed by the functions the run itself used → every recorded value of the
+derived part compared → files and attempts that lie beside the receipt. Whatever differs makes it INVALID, exit 4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+import lqw
+from lqw.canonical import MAX_BYTES, canonical_bytes, loads_strict, sha256_bytes
+from lqw.correctness import correctness_to_json, parse_reference
+from lqw.errors import Exit, IntegrityError, UsageError
+from lqw.outcomes import Outcome
+from lqw.receipt.beside import beside_problems
+from lqw.receipt.compare import differences
+from lqw.receipt.inputs import Inputs, Rejudged, previous_of, rejudge
+from lqw.receipt.problems import Problem
+from lqw.receipt.schema import Receipt
+from lqw.receipt.source import source_sha256
+from lqw.receipt.subject import subject_of
+from lqw.verdict import Counts, Judgement, judgement_to_json, standing_from_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["Verification", "derived_of", "verify_receipt"]
+
+ALWAYS_UNCHECKED = (
+    "who made it: a receipt is not signed, and who can write the file can write its digest",
+    "facts that no number follows from (wall clocks, ready times, command lines, kernel): bound by the digest alone",
+    "floors and token reference: taken as embedded; whether the store held them is a question to its history",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a receipt is worth.
+
+    Attributes
+    ----------
+    outcome, exit_status
+        INVALID and 4 where anything differs; else the outcome that the samples themselves give.
+    problems : tuple of Problem
+        Every contradiction, with field, recorded and recomputed value.
+    not_checked : tuple of str
+        What no check looked at, in words.
+    judgement : Judgement or None
+        Recomputed from the samples; None where they could not be read.
+    counts : Counts
+        Of that judgement; zeros without one.
+    receipt_sha256 : str
+        Of the bytes that were read.
+    """
+
+    outcome: Outcome
+    exit_status: Exit
+    problems: tuple[Problem, ...]
+    not_checked: tuple[str, ...]
+    judgement: Judgement | None
+    counts: Counts
+    receipt_sha256: str
+    release: str = ""
+    host: str = ""
+
+
+def verify_receipt(source: Path | str | bytes) -> Verification:
+    """Verify one receipt.
+
+    Parameters
+    ----------
+    source : path or bytes
+        A receipt file, or its content. For a file, what lies beside it (journal, artefacts, earlier attempts) is
+        compared too.
+
+    Returns
+    -------
+    Verification
+        Never raises on content, however broken or hostile.
+
+    Raises
+    ------
+    UsageError
+        The path is not a readable file.
+    """
+    data = source if isinstance(source, bytes) else _read(Path(source))
+    sha256 = sha256_bytes(data)
+    try:
+        document = _object(data)
+        problems = list(_bytes_problems(document, data))
+        receipt = Receipt.model_validate_json(data)
+    except IntegrityError as err:
+        return _invalid([Problem("(document)", err.message, "a receipt", "parse")], sha256)
+    except ValidationError as err:
+        return _invalid([*problems, *_typed_problems(err)], sha256)
+    try:
+        again = rejudge(_inputs(receipt))
+        problems += again.problems
+        problems += _derived_problems(document, receipt, again)
+        problems += () if isinstance(source, bytes) else beside_problems(Path(source), receipt)
+    except IntegrityError as err:
+        return _invalid([*problems, Problem("(inputs)", err.message, "typed inputs", "schema")], sha256)
+    except Exception as err:  # noqa: BLE001 - hostile numbers may break arithmetic anywhere; that too is INVALID
+        text = f"{type(err).__name__}: {err}"[:200]
+        return _invalid([*problems, Problem("(samples)", text, "a verdict", "recompute")], sha256)
+    return _verification(receipt, again.judgement, problems, sha256)
+
+
+def _read(path: Path) -> bytes:
+    remedy = "name a receipt file, such as receipts/<host>/<version>.json"
+    try:
+        if not path.is_file():
+            raise UsageError(f"{path}: {'a folder' if path.is_dir() else 'no such file'}", remedy=remedy)
+        if path.stat().st_size > MAX_BYTES:
+            return b" " * (MAX_BYTES + 1)  # refused by the parser, which names the limit
+        return path.read_bytes()
+    except OSError as err:
+        raise UsageError(f"{path}: {err.strerror or err}", remedy=remedy) from err
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    document = loads_strict(data, name="receipt")
+    if not isinstance(document, dict):
+        raise IntegrityError(f"receipt: {type(document).__name__}, not an object")
+    return document
+
+
+def _bytes_problems(document: dict[str, Any], data: bytes) -> Iterator[Problem]:
+    """Compare the bytes with their canonical form, and the digest with that of everything else."""
+    parts = {key: canonical_bytes(key) + b":" + canonical_bytes(value) for key, value in document.items()}
+    canonical = object_bytes(parts)
+    if canonical != data:
+        at = next((i for i, (a, b) in enumerate(zip(canonical, data, strict=False)) if a != b), len(canonical))
+        yield Problem("(bytes)", data[at : at + 40].decode("utf-8", "replace"), f"canonical JSON at {at}", "canonical")
+    parts.pop("digest", None)
+    digest = sha256_bytes(object_bytes(parts))
+    if document.get("digest") != digest:
+        yield Problem("digest", document.get("digest"), digest, "digest")
+
+
+def object_bytes(members: Mapping[str, bytes]) -> bytes:
+    """Return the canonical form of an object from those of its members, so that each is written only once."""
+    ordered = sorted(members, key=lambda key: key.encode("utf-16-be"))
+    return b"{" + b",".join(members[key] for key in ordered) + b"}"
+
+
+def _typed_problems(err: ValidationError) -> Iterator[Problem]:
+    for one in err.errors(include_url=False, include_context=False)[:20]:
+        field = ".".join(str(part) for part in one["loc"]) or "(document)"
+        recorded = "(absent)" if one["type"] == "missing" else one["input"]
+        yield Problem(field, recorded, one["msg"], "schema")
+
+
+def _inputs(receipt: Receipt) -> Inputs:
+    return Inputs(
+        header=receipt.header,
+        starts=receipt.starts,
+        identities=receipt.identities,
+        standing=standing_from_json(receipt.standing),
+        reference=None if receipt.reference is None else parse_reference(receipt.reference, name="reference"),
+        calibration=receipt.calibration,
+    )
+
+
+def derived_of(standing: Mapping[str, Any], again: Rejudged) -> dict[str, Any]:
+    """Return every top-level member of a receipt that follows from the others, recomputed."""
+    return {
+        "epoch": None if again.epoch is None else again.epoch.model_dump(mode="json"),
+        "epoch_sha256": "" if again.epoch is None else again.epoch.sha256,
+        "previous": previous_of(standing_from_json(standing), again.plan.rows),
+        "correctness": correctness_to_json(again.correctness),
+        "judgement": judgement_to_json(again.judgement),
+    }
+
+
+def _derived_problems(document: dict[str, Any], receipt: Receipt, again: Rejudged) -> Iterator[Problem]:
+    derived = derived_of(receipt.standing, again)
+    same_words = receipt.header.lqw_version == lqw.__version__
+    for key, value in derived.items():
+        yield from differences(document[key], value, key, words=same_words)
+    subject = subject_of(again.params, receipt.header.models, receipt.starts)
+    yield from differences(receipt.run.subject_sha256, subject, "run.subject_sha256")
+    if receipt.standing.get("epoch_sha256", "") != derived["epoch_sha256"]:
+        yield Problem(
+            "standing.epoch_sha256", receipt.standing.get("epoch_sha256"), derived["epoch_sha256"], "recompute"
+        )
+    run = receipt.run
+    numbers = [earlier.attempt for earlier in run.earlier]
+    if numbers != list(range(1, run.attempt)):
+        yield Problem("run.earlier", f"attempts {numbers}", f"all before attempt {run.attempt}", "structure")
+    for name, content, sha256 in (
+        ("baseline", receipt.standing.get("references"), receipt.sources.baseline),
+        ("reference", receipt.reference, receipt.sources.reference),
+    ):
+        if content and sha256 is None:
+            yield Problem(f"sources.{name}", None, "the file the embedded content came from", "structure")
+
+
+def _invalid(problems: list[Problem], sha256: str) -> Verification:
+    counts = Counts(planned=0, measured=0, gating=0, void=0, failed=0)
+    return Verification(
+        Outcome.INVALID, Exit.INVALID, tuple(problems), ("everything after the first problem",), None, counts, sha256
+    )
+
+
+def _verification(receipt: Receipt, judgement: Judgement, problems: list[Problem], sha256: str) -> Verification:
+    outcome = Outcome.INVALID if problems else judgement.outcome
+    exit_status = Exit.INVALID if problems else judgement.exit_status
+    if exit_status is Exit.PASS and judgement.counts.measured == 0:  # zero rows are never a pass, whoever says so
+        outcome, exit_status = Outcome.UNDECIDED, Exit.UNDECIDED
+    return Verification(
+        outcome,
+        exit_status,
+        tuple(problems),
+        tuple(_not_checked(receipt)),
+        judgement,
+        judgement.counts,
+        sha256,
+        release=judgement.release,
+        host=receipt.header.host.name,
+    )
+
+
+def _not_checked(receipt: Receipt) -> Iterator[str]:
+    header = receipt.header
+    if (header.lqw_version, header.lqw_source_sha256) != (lqw.__version__, source_sha256()):
+        yield (
+            f"the code that measured (lqw {header.lqw_version}, source {header.lqw_source_sha256[:12]}): "
+            f"this is lqw {lqw.__version__}, source {source_sha256()[:12]}"
+        )
+    if header.lqw_version != lqw.__version__:
+        yield "texts of the judgement: another version worded them; numbers and verdicts are compared"
+    if receipt.run.replayed:
+        yield "where the samples come from: this run replayed a journal"
+    yield from ALWAYS_UNCHECKED
