@@ -153,7 +153,9 @@ def _openai(told: Told, event: Event, value: dict[str, Any]) -> None:
 
 def _logprob_ids(value: Any) -> list[int]:
     content = value.get("content") if isinstance(value, dict) else None
-    entries = [entry.get("token_id") for entry in content if isinstance(entry, dict)] if isinstance(content, list) else []
+    entries = (
+        [entry.get("token_id") for entry in content if isinstance(entry, dict)] if isinstance(content, list) else []
+    )
     return [entry for entry in entries if _count(entry) is not None]
 
 

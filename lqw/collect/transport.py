@@ -179,7 +179,9 @@ def exchange_together(target: Target, payloads: Sequence[bytes], *, timeout_s: f
         if sock is not None:
             _run(sock, payloads[index], outs[index], timeout_s)
 
-    threads = [threading.Thread(target=stream, args=(i,), name=f"lqw-stream-{i}", daemon=True) for i in range(len(outs))]
+    threads = [
+        threading.Thread(target=stream, args=(i,), name=f"lqw-stream-{i}", daemon=True) for i in range(len(outs))
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,0 +1,217 @@
+"""One engine start: of an arm, with its timed requests, or of the subject alone, for its answers."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from lqw.collect.prompts import PromptSet, PromptStore, make_prompts
+from lqw.collect.steps import Asker, run_step
+from lqw.collect.transport import quiet
+from lqw.engines.base import Prompt, StartRequest
+from lqw.engines.registry import get_engine
+from lqw.engines.starting import start_engine
+from lqw.host.memory import MemorySampler
+from lqw.outcomes import Arm
+from lqw.samples import Failure, IdentityRecord, StartRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lqw.engines.running import RunningEngine
+    from lqw.params import EngineSpec, LaunchSpec, Params
+    from lqw.plan import StartKey
+    from lqw.samples import Answer, RequestSample
+
+__all__ = ["Site", "identity_start", "timed_start", "utc_now"]
+
+IDENTITY_SPARE_TOKENS = 512
+"""Context an identity prompt may take besides its answer; the fixed prompts are far shorter."""
+
+
+def utc_now() -> str:
+    """Return the time of day as it stands in artefacts."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where and with what a run measures.
+
+    ``base_ns`` is the ``perf_counter_ns`` that origins of starts are counted from.
+    """
+
+    params: Params
+    run_dir: Path
+    run_id: str
+    models: dict[str, Path]
+    prompts: PromptStore
+    corpus: str
+    base_ns: int
+    progress: Callable[[dict[str, Any]], None]
+
+    def spec(self, arm: Arm) -> EngineSpec:
+        """Return the engine of an arm."""
+        release = self.params.release
+        return release.subject if arm is Arm.SUBJECT else release.comparator
+
+    def log_path(self, name: str) -> Path:
+        """Return the log file of a start, its folder made."""
+        path = self.run_dir / "logs" / f"{name.replace('/', '_')}.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def prompts_for(self, model: str, running: RunningEngine) -> PromptSet | Failure:
+        """Return the model's prompts; the first engine that runs tokenizes the corpus for all later ones."""
+        known = self.prompts.get(model)
+        if known is not None:
+            return known
+        ids, other = running.tokenize(self.corpus), running.tokenize("0")
+        if isinstance(ids, Failure):
+            return ids
+        if isinstance(other, Failure):
+            return other
+        # What two unlike texts both begin with is the begin token: no prompt may share its first token.
+        made = make_prompts(self.params, ids[1:] if ids[:1] == other[:1] else ids)
+        self.prompts.put(model, made)
+        return made
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a start has given so far; a failure keeps what came before it."""
+
+    engine: Any = None
+    ready_s: float | None = None
+    requests: list[RequestSample] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    memory: Any = None
+    failure: Failure | None = None
+
+
+def _ask_all(site: Site, running: RunningEngine, launch: LaunchSpec, model: str, origin_ns: int, found: _Found) -> None:
+    prompts = site.prompts_for(model, running)
+    if isinstance(prompts, Failure):
+        found.failure = prompts
+        return
+    asker = Asker(running, prompts, origin_ns, site.params.protocol.request_timeout_s)
+    with MemorySampler(running.pid, compute=site.params.host.compute) as memory, quiet():
+        for step in launch.steps:
+            site.progress({"event": "step", "step": step.step_id})
+            for samples in run_step(asker, step):
+                found.requests += samples
+                if any(sample.failure for sample in samples):
+                    found.failure = running.died()
+            if found.failure is not None:
+                break
+    found.memory = memory.peaks()
+
+
+def timed_start(site: Site, key: StartKey, position: int, telemetry: dict[str, Any]) -> StartRecord:
+    """Start one arm fresh, ask it everything its launch has, stop it, and return the record."""
+    launch = site.params.protocol.launches[key.launch]
+    began_utc, origin_ns, found = utc_now(), time.perf_counter_ns(), _Found()
+    spec = site.spec(key.arm)
+    outcome = start_engine(
+        get_engine(spec.engine, file=site.params.path),
+        StartRequest.of(
+            spec,
+            launch,
+            model_path=site.models[key.model],
+            compute=site.params.host.compute,
+            run_id=site.run_id,
+            log_path=site.log_path(str(key)),
+            timeout_s=site.params.protocol.start_timeout_s,
+            arm=key.arm,
+        ),
+    )
+    if isinstance(outcome, Failure):
+        found.failure = outcome
+    else:
+        with outcome as running:
+            found.engine, found.ready_s = running.facts, running.ready_s
+            _ask_all(site, running, launch, key.model, origin_ns, found)
+            left = running.stop()
+        found.failure = found.failure or left
+    return StartRecord(
+        model=key.model,
+        pair=key.pair,
+        arm=key.arm,
+        launch=key.launch,
+        position=position,
+        started_utc=began_utc,
+        origin_ns=max(0, origin_ns - site.base_ns),
+        ready_s=found.ready_s,
+        wall_s=(time.perf_counter_ns() - origin_ns) / 1e9,
+        engine=found.engine,
+        requests=found.requests,
+        memory=found.memory,
+        telemetry=telemetry,
+        failure=found.failure,
+    )
+
+
+def _answer_all(site: Site, running: RunningEngine, model: str, found: _Found) -> None:
+    prompts = site.prompts_for(model, running)  # made here, so that no timed start has to
+    if isinstance(prompts, Failure):
+        found.failure = prompts
+        return
+    identity = site.params.protocol.identity
+    for repeat in range(identity.repeats):
+        for name, text in site.params.prompts.items():
+            ids = running.tokenize(text)
+            if isinstance(ids, Failure):
+                found.failure = ids
+                return
+            prompt = Prompt(tuple(ids), text)
+            answer = running.answer(
+                prompt,
+                identity.output_tokens,
+                name=name,
+                repeat=repeat,
+                timeout_s=site.params.protocol.request_timeout_s,
+            )
+            found.answers.append(answer)
+            if answer.failure is not None and (died := running.died()) is not None:
+                found.failure = died
+                return
+
+
+def identity_start(site: Site, model: str, position: int) -> IdentityRecord:
+    """Start the subject serially (one slot, no cache) and return its greedy answers to the fixed prompts."""
+    began_utc, began, found = utc_now(), time.perf_counter(), _Found()
+    spec, protocol = site.spec(Arm.SUBJECT), site.params.protocol
+    outcome = start_engine(
+        get_engine(spec.engine, file=site.params.path),
+        StartRequest(
+            spec=spec,
+            model_path=site.models[model],
+            slots=1,
+            context_tokens_per_slot=protocol.identity.output_tokens + IDENTITY_SPARE_TOKENS,
+            compute=site.params.host.compute,
+            run_id=site.run_id,
+            log_path=site.log_path(f"{model}/identity"),
+            timeout_s=protocol.start_timeout_s,
+            arm=Arm.SUBJECT,
+        ),
+    )
+    if isinstance(outcome, Failure):
+        found.failure = outcome
+    else:
+        with outcome as running:
+            found.engine = running.facts
+            _answer_all(site, running, model, found)
+            left = running.stop()
+        found.failure = found.failure or left
+    return IdentityRecord(
+        model=model,
+        position=position,
+        started_utc=began_utc,
+        wall_s=time.perf_counter() - began,
+        engine=found.engine,
+        answers=found.answers,
+        failure=found.failure,
+    )
