@@ -147,7 +147,8 @@ def gather_receipt(path: Path, *, stages: tuple[Stage, ...] = (), broken: Sequen
     body, sha = _receipt_body(path, problems)
     if body is None:
         return _facts({}, (), problems, stages=stages, broken=True)
-    starts = [start for start in body.get("starts") or [] if isinstance(start, dict)]
+    raw = body.get("starts")
+    starts = [start for start in raw if isinstance(start, dict)] if isinstance(raw, list) else []
     return _facts(body, starts, problems, stages=stages, broken=bool(broken), receipt=(_shown_path(path), sha))
 
 

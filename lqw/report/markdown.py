@@ -23,6 +23,11 @@ def escape(text: str) -> str:
     return text.translate(_ESCAPED)
 
 
+def _span(text: str) -> str:
+    """Return text as a code span that nothing in it can end."""
+    return f"`{' '.join(text.replace('`', chr(39)).split())}`"
+
+
 def _table(lines: list[Line], room: int) -> list[str]:
     """Return a table of at most *room* lines; the rows that block come first, the rest is counted."""
     ordered = sorted(lines, key=lambda line: not line.blocking)
@@ -48,7 +53,7 @@ def summary_md(facts: Facts) -> str:
     out = [f"## {KINDS[facts.kind].symbol} {word} {escape(order)}", "", escape(say.sentence(facts)), ""]
     if facts.kind is not Kind.INCOMPLETE and (fault := tables.whose_fault(facts)):
         out += [escape(fault), ""]
-    out += [f"`{say.counts(facts)}`", ""]
+    out += [_span(say.counts(facts)), ""]
     reasons = [*say.reasons(facts), *say.chain(facts)]
     out += [f"- {escape(reason)[:400]}" for reason in reasons[:8]]
     if len(reasons) > 8:  # noqa: PLR2004 - the page has them all

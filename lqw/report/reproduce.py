@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from lqw.outcomes import Purpose
@@ -101,13 +102,13 @@ def _params_name(facts: Facts) -> str:
 
 def commands(facts: Facts) -> Pairs:
     """Return what to type to measure again, and to judge again without measuring."""
-    params, host = _params_name(facts), facts.host_name
+    params, host = shlex.quote(_params_name(facts)), shlex.quote(facts.host_name)
     adopt = facts.plan.get("purpose") == str(Purpose.ADOPT)
     again = f"lqw baseline adopt {params} --host {host}" if adopt else f"lqw gate {params} --host {host}"
     if not facts.receipt_name:
-        run = str(facts.header.get("run_id") or "RUN")
+        run = shlex.quote(str(facts.header.get("run_id") or "RUN"))
         return [("Go on where it stopped:", f"lqw gate --resume {run}"), ("Measure it again from the start:", again)]
-    receipt = facts.receipt_name
+    receipt = shlex.quote(facts.receipt_name)
     return [
         ("Measure it again, on the same host class:", again),
         ("Judge the same samples again, anywhere, without a GPU:", f"lqw verify {receipt}"),
