@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -63,6 +63,12 @@ class Rejudged:
     correctness: CorrectnessResult
     judgement: Judgement
     problems: tuple[Problem, ...]
+    evidence: Evidence
+
+    @property
+    def unblamed(self) -> Judgement:
+        """Return what the samples would say if their shape were right: for telling an edit from a faulty run."""
+        return judge(self.evidence) if self.problems else self.judgement
 
 
 def params_of(header: Header) -> Params:
@@ -123,15 +129,13 @@ def rejudge(inputs: Inputs) -> Rejudged:
         header.purpose,
         task=IdentityTask.from_header(header),
     )
-    judgement = judge(
-        Evidence(
-            plan=plan,
-            starts=inputs.starts,
-            min_window_s=params.protocol.min_window_s,
-            voids=correctness.voids,
-            standing=inputs.standing,
-            targets=params.targets.targets,
-            problems=[str(problem) for problem in problems],
-        )
+    evidence = Evidence(
+        plan=plan,
+        starts=inputs.starts,
+        min_window_s=params.protocol.min_window_s,
+        voids=correctness.voids,
+        standing=inputs.standing,
+        targets=params.targets.targets,
     )
-    return Rejudged(params, plan, epoch, correctness, judgement, problems)
+    blamed = replace(evidence, problems=[str(problem) for problem in problems])
+    return Rejudged(params, plan, epoch, correctness, judge(blamed), problems, evidence)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["request_problems"]
 
 REUSE_SLACK = 8  # tokens of a primed prefix that may be evaluated again (MEASUREMENT, "TTFT cached")
+OK = 200
+_Check = tuple[str, bool, Any, Any]  # field, does it hold, what is there, what must be
 _Key = tuple[str, str, int, int]  # step, role, repeat, stream
 
 
@@ -87,25 +89,43 @@ def _request(field: str, request: RequestSample, step: StepSpec) -> Iterator[Pro
         yield Problem(f"{field}.want_tokens", request.want_tokens, step.output_tokens)
     if request.failure is not None:
         return
-    checks: list[tuple[str, Any, Any]] = [
-        ("ttft_ns", request.ttft_ns is not None, True),
-        ("gaps_ns", len(request.gaps_ns), len(request.chunk_tokens) - 1),
-        ("chunk_tokens", sum(request.chunk_tokens), request.want_tokens),
-        ("status", request.status, 200),
-        ("gaps_ns", min(request.gaps_ns, default=0) >= 0 and min(request.chunk_tokens, default=1) > 0, True),
-    ]
-    last = request.sent_ns + (request.ttft_ns or 0) + sum(request.gaps_ns)
-    checks.append(("end_ns", request.end_ns is not None and request.end_ns >= last, True))
-    checks.append(("sent_ns", request.sent_ns >= request.due_ns, True))
-    timings = request.timings
-    if timings is not None:
-        if timings.predicted_n is not None:
-            checks.append(("timings.predicted_n", timings.predicted_n, request.want_tokens))
-        reused = timings.cache_n or 0
-        if extension:
-            checks.append(("timings.cache_n", reused >= step.prompt_tokens - REUSE_SLACK, True))
-        elif step.kind != "cached":
-            checks.append(("timings.cache_n", reused, 0))
-    for name, recorded, must in checks:
-        if recorded != must:
+    for name, holds, recorded, must in (*_stamps(request), *_counts(request, step, extension=extension)):
+        if not holds:
             yield Problem(f"{field}.{name}", recorded, must)
+
+
+def _stamps(request: RequestSample) -> Iterator[_Check]:
+    """Yield the checks on time: a first token came, gaps do not run backwards, the end is not before the last token."""
+    if request.ttft_ns is None:
+        yield "ttft_ns", False, None, "a first token: the request claims no failure"
+        return
+    last = request.sent_ns + request.ttft_ns + sum(request.gaps_ns)
+    end = request.end_ns
+    yield "ttft_ns", request.ttft_ns > 0, request.ttft_ns, "above 0"
+    yield "gaps_ns", min(request.gaps_ns, default=0) >= 0, min(request.gaps_ns, default=0), "at least 0"
+    yield "end_ns", end is not None and end >= last, end, f"at least {last}, when the last token came"
+    yield "sent_ns", request.sent_ns >= request.due_ns, request.sent_ns, f"at least {request.due_ns}, when it was due"
+
+
+def _counts(request: RequestSample, step: StepSpec, *, extension: bool) -> Iterator[_Check]:
+    """Yield the checks on counts: tokens by chunks and by the server's timings, reuse, status."""
+    chunks, total = len(request.chunk_tokens), sum(request.chunk_tokens)
+    yield (
+        "gaps_ns",
+        len(request.gaps_ns) == chunks - 1,
+        f"{len(request.gaps_ns)} gaps",
+        f"{chunks - 1} of {chunks} chunks",
+    )
+    yield "chunk_tokens", total == request.want_tokens, f"{total} tokens", request.want_tokens
+    yield "chunk_tokens", min(request.chunk_tokens, default=1) > 0, min(request.chunk_tokens, default=1), "above 0"
+    yield "status", request.status == OK, request.status, OK
+    timings = request.timings
+    if timings is None:
+        return
+    told = timings.predicted_n
+    yield "timings.predicted_n", told in (None, request.want_tokens), told, request.want_tokens
+    reused, least = timings.cache_n or 0, step.prompt_tokens - REUSE_SLACK
+    if extension:
+        yield "timings.cache_n", reused >= least, timings.cache_n, f"at least {least}: the row is a cached one"
+    elif step.kind != "cached":
+        yield "timings.cache_n", reused == 0, timings.cache_n, "0: nothing may be reused"

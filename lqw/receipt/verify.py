@@ -182,8 +182,10 @@ def derived_of(standing: Mapping[str, Any], again: Rejudged) -> dict[str, Any]:
 def _derived_problems(document: dict[str, Any], receipt: Receipt, again: Rejudged) -> Iterator[Problem]:
     derived = derived_of(receipt.standing, again)
     same_words = receipt.header.lqw_version == lqw.__version__
-    for key, value in derived.items():
-        yield from differences(document[key], value, key, words=same_words)
+    if again.problems and document["judgement"].get("outcome") != Outcome.INVALID:
+        derived["judgement"] = judgement_to_json(again.unblamed)  # an edit of a sound receipt: show what it moved
+    found = [one for key in derived for one in differences(document[key], derived[key], key, words=same_words)]
+    yield from sorted(found, key=lambda one: not one.field.startswith("judgement.rows"))  # rows say most
     subject = subject_of(again.params, receipt.header.models, receipt.starts)
     yield from differences(receipt.run.subject_sha256, subject, "run.subject_sha256")
     if receipt.standing.get("epoch_sha256", "") != derived["epoch_sha256"]:
