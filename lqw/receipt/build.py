@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from lqw.canonical import canonical_bytes, read_json, sha256_bytes, sha256_file, write_atomic
 from lqw.correctness import parse_reference, reference_to_json
 from lqw.errors import IntegrityError
+from lqw.journal import read_journal
 from lqw.ratchet.baseline import parse_baseline
 from lqw.receipt.beside import NOTEBOOK_FOLDER
 from lqw.receipt.inputs import Inputs, rejudge, standing_for
-from lqw.receipt.journal import read_journal
 from lqw.receipt.schema import SCHEMA
 from lqw.receipt.subject import subject_of
 from lqw.receipt.verify import derived_of, verify_receipt
