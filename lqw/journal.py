@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Journal", "JournalWriter", "parse_journal", "read_journal"]
 
-_KINDS: dict[str, type[Header] | type[StartRecord] | type[IdentityRecord]] = {
+_KINDS: dict[str, type[Header | StartRecord | IdentityRecord]] = {
     "header": Header,
     "start": StartRecord,
     "identity": IdentityRecord,

@@ -8,6 +8,7 @@ it, and so is whatever else the machine was doing.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import sys
 import time
@@ -87,9 +88,7 @@ def errors_of(exchange: Exchange) -> tuple[float, list[float]]:
     told = [(stamp, int(v["sent_ns"]), int(v["got_ns"])) for stamp, v in events if "sent_ns" in v]
     stamp, sent, got = told[0]
     ttft = (stamp - exchange.sent_ns) - (sent - got)
-    gaps = [
-        ((after[0] - before[0]) - (after[1] - before[1])) / 1e6 for before, after in zip(told, told[1:], strict=False)
-    ]
+    gaps = [((after[0] - before[0]) - (after[1] - before[1])) / 1e6 for before, after in itertools.pairwise(told)]
     return ttft / 1e6, gaps
 
 
@@ -98,9 +97,7 @@ def null_server(run_id: str, log_path: Path) -> Iterator[Target]:
     """Start the null server and yield where it listens; it is gone afterwards."""
     port = free_port()
     program = Path(lqw.__file__).parent / "testing" / "null_server.py"
-    child = start(
-        [sys.executable, "-I", "-S", str(program), str(port)], env={}, log_path=log_path, run_id=run_id
-    )
+    child = start([sys.executable, "-I", "-S", str(program), str(port)], env={}, log_path=log_path, run_id=run_id)
     try:
         target = Target("127.0.0.1", port)
         _await(target, child)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -157,7 +158,7 @@ def sample_of(exchange: Exchange, asked: Asked, stream_format: str, origin_ns: i
         sent_ns=exchange.sent_ns - origin_ns,
         connect_ns=exchange.connect_ns,
         ttft_ns=stamps[0] - exchange.sent_ns if stamps else None,
-        gaps_ns=[after - before for before, after in zip(stamps, stamps[1:], strict=False)],
+        gaps_ns=[after - before for before, after in itertools.pairwise(stamps)],
         chunk_tokens=told.tokens,
         end_ns=exchange.closed_ns - origin_ns,
         burst_reads=sum(1 for events in Counter(told.reads).values() if events > 1),

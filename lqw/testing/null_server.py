@@ -68,7 +68,9 @@ def _serve(sock: socket.socket) -> None:
             sent = time.perf_counter_ns()
             event = f'{{"content":"x","tokens":[1],"stop":false,"tokens_predicted":{number},"got_ns":{got},"sent_ns":{sent}}}'
             sock.sendall(_chunk(f"data: {event}\n\n"))
-        last = f'{{"content":"","tokens":[],"stop":true,"tokens_predicted":{count},"timings":{{"predicted_n":{count}}}}}'
+        last = (
+            f'{{"content":"","tokens":[],"stop":true,"tokens_predicted":{count},"timings":{{"predicted_n":{count}}}}}'
+        )
         sock.sendall(_chunk(f"data: {last}\n\n") + b"0\r\n\r\n")
 
 

