@@ -7,7 +7,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from lqw.errors import ParamsError, UsageError
 from lqw.outcomes import Purpose
@@ -129,7 +129,9 @@ def _wrong(stage: str, name: str, value: object, problem: str, remedy: str) -> P
 def _start(stage: str, folder: Folder, texts: dict[str, str | None]) -> None:
     """Make the run folder of a notebook 10 that is run by hand."""
     if texts["params_file"] is None:
-        raise _wrong(stage, "params_file", None, "no run there, and no release to start one", "pass -p params_file FILE")
+        raise _wrong(
+            stage, "params_file", None, "no run there, and no release to start one", "pass -p params_file FILE"
+        )
     purpose = texts["purpose"] or Purpose.GATE.value
     if purpose not in set(Purpose):
         raise _wrong(stage, "purpose", purpose, "unknown purpose", f"one of: {', '.join(Purpose)}")
@@ -166,4 +168,4 @@ def _params(stage: str, folder: Folder, info: RunInfo) -> Params:
     from lqw.receipt import params_of  # noqa: PLC0415 - imports what notebook 10 does not need
     from lqw.journal import read_journal  # noqa: PLC0415
 
-    return cast("Params", params_of(read_journal(folder.journal).header))
+    return params_of(read_journal(folder.journal).header)

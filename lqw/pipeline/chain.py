@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["ChainResult", "Job", "run_chain"]
 
 
-
 _REPEAT_S = 20.0  # after the deadline: how long the orderly way out may take before it is asked again
 
 KNOWN_ENDS: dict[str, Exit] = {

@@ -91,7 +91,9 @@ class Display:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, err: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Show what is left and stop."""
         self._stop.set()
         self._thread.join(timeout=5)

@@ -21,7 +21,7 @@ from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, papermill_engines
 from papermill.execute import execute_notebook
 
-from lqw.host.supervise import RUN_MARKER
+from lqw.host.supervise import RUN_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,7 +31,14 @@ __all__ = ["ENGINE", "KERNEL", "SCRUBBED", "kernel_environment", "run_notebook"]
 ENGINE = "lqw"
 KERNEL = "lqw"
 
-SCRUBBED = ("PYTHONOPTIMIZE", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONBREAKPOINT", "MPLBACKEND", "PYDEVD_DISABLE_FILE_VALIDATION")
+SCRUBBED = (
+    "PYTHONOPTIMIZE",
+    "PYTHONSTARTUP",
+    "PYTHONINSPECT",
+    "PYTHONBREAKPOINT",
+    "MPLBACKEND",
+    "PYDEVD_DISABLE_FILE_VALIDATION",
+)
 """Variables of the caller that must not reach a kernel: they strip asserts, run code or drop plots."""
 
 _SOCKET_PATH_LIMIT = 90  # sun_path holds 107 bytes; jupyter appends "-ipc-N"
@@ -43,12 +50,12 @@ def kernel_environment(marker: str, home: Path) -> dict[str, str]:
     Parameters
     ----------
     marker : str
-        Names the run on every process below the kernel (:data:`lqw.host.supervise.RUN_MARKER`).
+        Names the run on every process below the kernel (:data:`lqw.host.supervise.RUN_ID`).
     home : Path
         Scratch folder; start-up files of the user's IPython profile would run inside a gating notebook.
     """
     env = {name: value for name, value in os.environ.items() if name not in SCRUBBED}
-    env |= {RUN_MARKER: marker, "IPYTHONDIR": str(home / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    env |= {RUN_ID: marker, "IPYTHONDIR": str(home / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     return env
 
 
@@ -69,7 +76,15 @@ class _Engine(NBClientEngine):  # type: ignore[misc]
 
     @classmethod
     def execute_managed_notebook(
-        cls, nb_man: Any, kernel_name: str, *, start_timeout: int, lqw_home: Path, lqw_marker: str, lqw_log: Path, **_: Any
+        cls,
+        nb_man: Any,
+        kernel_name: str,
+        *,
+        start_timeout: int,
+        lqw_home: Path,
+        lqw_marker: str,
+        lqw_log: Path,
+        **_: Any,
     ) -> None:
         manager = AsyncKernelManager(
             kernel_name=kernel_name,
@@ -119,7 +134,13 @@ def _quiet_log(path: Path) -> Iterator[None]:
 
 
 def run_notebook(
-    source: Path, executed: Path, parameters: Mapping[str, str | None], *, marker: str, log: Path, start_timeout_s: int = 60
+    source: Path,
+    executed: Path,
+    parameters: Mapping[str, str | None],
+    *,
+    marker: str,
+    log: Path,
+    start_timeout_s: int = 60,
 ) -> None:
     """Execute *source* into *executed*.
 

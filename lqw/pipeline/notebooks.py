@@ -25,7 +25,7 @@ def notebook_text(twin: Path) -> str:
     notebook = jupytext.reads(twin.read_text(encoding="utf-8"), fmt="py:percent")
     for number, cell in enumerate(notebook.cells):
         cell.id = f"{twin.stem}-{number:02d}"
-    notebook.metadata = nbformat.from_dict({"kernelspec": KERNELSPEC, "language_info": {"name": "python"}})
+    notebook.metadata = nbformat.NotebookNode(kernelspec=KERNELSPEC, language_info={"name": "python"})
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     nbformat.validate(notebook)
     return str(nbformat.writes(notebook, indent=1)) + "\n"

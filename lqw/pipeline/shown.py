@@ -22,7 +22,9 @@ class Table:
         if not self.rows:
             return f"{self.caption}: {self.empty}"
         widths = [max(len(row[i]) for row in (self.header, *self.rows)) for i in range(len(self.header))]
-        lines = ["  ".join(f"{cell:{w}}" for cell, w in zip(row, widths, strict=True)) for row in (self.header, *self.rows)]
+        lines = [
+            "  ".join(f"{cell:{w}}" for cell, w in zip(row, widths, strict=True)) for row in (self.header, *self.rows)
+        ]
         return "\n".join([self.caption, *(line.rstrip() for line in lines)])
 
     def _repr_html_(self) -> str:

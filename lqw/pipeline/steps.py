@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from lqw.errors import IntegrityError, NothingMeasured, RatchetRed, Undecided
-from lqw.outcomes import Outcome
+from lqw.errors import IntegrityError, NothingMeasured, RatchetRed, Undecided, UsageError
+from lqw.outcomes import Outcome, Purpose
 from lqw.pipeline.artefacts import read_artefact, write_artefact
 from lqw.pipeline.begin import Run, begin
 from lqw.pipeline.runs import JOURNAL, utc_now
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lqw.correctness import CorrectnessResult, IdentityReference
     from lqw.noise import Reference
     from lqw.journal import Journal
+    from lqw.ratchet import Baseline
     from lqw.samples import EngineFacts, HostFacts
     from lqw.verdict import Judgement, Standing
 
@@ -62,11 +63,29 @@ def collect(run: Run) -> CollectSummary:
     from lqw.collect import collect as measure  # noqa: PLC0415 - sockets and engines, for notebook 10 alone
 
     def standing_of(host: HostFacts, comparator: EngineFacts, models: dict[str, str]) -> Standing:
-        return _standing(run, host, comparator, models)
+        return _standing_now(run, host, comparator, models)
 
     return measure(
         run.params, run.plan, run.folder.path, run_id=run.info.run_id, standing_of=standing_of, progress=run.progress
     )
+
+
+def _standing_now(run: Run, host: HostFacts, comparator: EngineFacts, models: dict[str, str]) -> Standing:
+    """Return the standing as soon as the comparator is known; UsageError when a floor would be adopted twice."""
+    from lqw.ratchet import epoch_key, references_for  # noqa: PLC0415
+
+    key = epoch_key(run.params, host, comparator, models)
+    baseline = _baseline(run)
+    standing = references_for(baseline, key, run.plan.rows, day=run.info.started_utc[:10])
+    epoch = baseline.find(key) if baseline is not None else None
+    if run.info.purpose is Purpose.ADOPT and epoch is not None:
+        waiting = [e for e in epoch.rows.values() if e.improved_by == run.params.release.release]
+        if not waiting and all(row in epoch.rows for row in run.plan.rows):
+            raise UsageError(
+                f"{run.info.store}: every row of this epoch has a floor, set by {epoch.opened_by}",
+                remedy="a floor is lowered by a rebase record only; to try something out, give another --store DIR",
+            )
+    return standing
 
 
 def write_collected(run: Run, summary: CollectSummary) -> str:
@@ -137,9 +156,7 @@ def judge_tokens(run: Run, samples: Journal, reference: IdentityReference | None
     from lqw.correctness import IdentityTask, judge_correctness  # noqa: PLC0415
 
     task = IdentityTask.from_header(samples.header)
-    return judge_correctness(
-        samples.identities, samples.starts, reference, run.plan.rows, run.info.purpose, task=task
-    )
+    return judge_correctness(samples.identities, samples.starts, reference, run.plan.rows, run.info.purpose, task=task)
 
 
 def show_tokens(run: Run, tokens: CorrectnessResult) -> Any:
@@ -163,32 +180,25 @@ def write_tokens(run: Run, tokens: CorrectnessResult) -> str:
 
 
 def load_standing(run: Run, samples: Journal) -> Standing:
-    """Return floors, last values and histories of this run's epoch."""
-    from lqw.outcomes import Arm  # noqa: PLC0415
-    from lqw.verdict import Standing  # noqa: PLC0415
+    """Return floors, last values and histories of this run's epoch, by the verifier's own rule."""
+    from lqw.receipt import standing_for  # noqa: PLC0415
 
-    facts = [s.engine for s in samples.starts if s.arm is Arm.COMPARATOR and s.engine is not None]
-    if not facts:
-        return Standing(differences=("the comparator never became ready, so this run has no epoch",))
-    return _standing(run, samples.header.host, facts[0], samples.header.models)
+    return standing_for(_baseline(run), samples.header, samples.starts)
 
 
-def _standing(run: Run, host: HostFacts, comparator: EngineFacts, models: dict[str, str]) -> Standing:
-    from lqw.ratchet import epoch_key, parse_baseline, references_for  # noqa: PLC0415
+def _baseline(run: Run) -> Baseline | None:
+    from lqw.ratchet import parse_baseline  # noqa: PLC0415
     from lqw.receipt.store import Store  # noqa: PLC0415
 
     path = Store(run.info.store).baseline(run.info.host)
-    baseline = parse_baseline(path.read_bytes(), name=str(path)) if path.is_file() else None
-    return references_for(
-        baseline, epoch_key(run.params, host, comparator, models), run.plan.rows, day=run.info.started_utc[:10]
-    )
+    return parse_baseline(path.read_bytes(), name=str(path)) if path.is_file() else None
 
 
 def show_standing(run: Run, standing: Standing) -> Table:
     """Return floor and last value of every row, or why there is none."""
     if standing.differences:
-        rows = tuple((difference,) for difference in standing.differences)
-        return Table("No floor in this epoch", ("because",), rows)
+        why = tuple((difference,) for difference in standing.differences)
+        return Table("No floor in this epoch", ("because",), why)
     rows = tuple(
         (str(row), *_point(references.floor), *_point(references.last))
         for row in run.plan.rows
@@ -229,9 +239,7 @@ def show_bands(run: Run, bands: Judgement) -> Table:
             continue
         width = "no floor" if band.band_fraction is None else f"−{band.band_fraction:.1%}"
         floor = "–" if result.floor_ratio is None else f"{result.floor_ratio:.3f}"
-        rows.append(
-            (str(result.row), str(band.n), f"{band.sd:.1%}", f"{band.nu:.1f}", floor, width, str(result.state))
-        )
+        rows.append((str(result.row), str(band.n), f"{band.sd:.1%}", f"{band.nu:.1f}", floor, width, str(result.state)))
     header = ("row", "pairs", "SD of a pair", "ν", "floor ratio", "band", "state")
     return Table(f"Noise at look {bands.look + 1} of {run.plan.n_looks}", header, tuple(rows))
 
@@ -316,12 +324,15 @@ def write_receipt(run: Run) -> str:
 
     store = Store(run.info.store)
     baseline, reference = store.baseline(run.info.host), store.reference(run.info.host)
+    attempt = store.next_attempt(run.info.host, run.params.release.release)
     path = build_receipt(
         run.folder.path,
         baseline=baseline if baseline.is_file() else None,
         reference=reference if reference.is_file() else None,
         finished_utc=utc_now(),
         resumed=[entry.utc for entry in run.info.resumed],
+        attempt=attempt.number,
+        earlier=attempt.earlier,
         replayed=run.info.replayed is not None,
     )
     return sha256_file(path)

@@ -1,0 +1,61 @@
+"""The ``lqw`` command. Heavy imports wait inside the commands: ``lqw --help`` and ``lqw verify`` stay quick."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+import click
+import typer
+
+from lqw.cli import baseline, demo, gate, parity, reference, report, selftest, show, synth, verify
+from lqw.errors import Exit, LqwError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="lqw",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="A release gate for LLM inference speed: paired ratios against llama.cpp, and a ratchet.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("gate")(gate.gate)
+app.add_typer(baseline.app, name="baseline")
+app.command("demo")(demo.demo)
+app.command("selftest")(selftest.selftest)
+app.command("verify")(verify.verify)
+app.command("show")(show.show)
+app.command("report")(report.report)
+app.command("synth")(synth.synth)
+app.add_typer(parity.app, name="parity")
+app.add_typer(reference.app, name="reference")
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run a command line and return its exit status; every error becomes its message and its remedy."""
+    try:
+        status = app(arguments, standalone_mode=False)
+    except click.exceptions.Abort:
+        print("interrupted", file=sys.stderr)
+        return Exit.INTERRUPTED
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return Exit.INTERRUPTED
+    except click.ClickException as err:
+        err.show()
+        return Exit.USAGE
+    except LqwError as err:
+        print(f"lqw: {err}", file=sys.stderr)
+        return err.exit_status
+    except Exception:  # noqa: BLE001 - the last line of defence: named, with its traceback, and never a verdict
+        traceback.print_exc()
+        print("lqw: internal error: NOT A VERDICT", file=sys.stderr)
+        return Exit.INTERNAL
+    return int(status) if isinstance(status, int) else Exit.PASS
+
+
+def main() -> None:
+    """Enter from the console script."""
+    sys.exit(run())

@@ -1,0 +1,83 @@
+"""Makes the recorded cases of ``lqw selftest`` from runs: ``python -m lqw.testing.cases DEMO_FOLDER [OUT]``.
+
+DEMO_FOLDER is what ``lqw demo`` leaves (``runs/demo/<stamp>``): a folder per release with its ``samples.jsonl``. The
+floor is adopted from the first release's journal, by the code a gate uses; the expected rows are written by hand below,
+not copied from a verdict: a fixture made from what the gate says proves nothing.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from lqw.canonical import canonical_bytes, write_atomic
+from lqw.correctness import IdentityTask, reference_from, reference_to_json
+from lqw.errors import UsageError
+from lqw.journal import read_journal
+from lqw.ratchet import adopt, baseline_to_json
+from lqw.receipt import Inputs, params_of, rejudge
+from lqw.receipt.inputs import epoch_of
+from lqw.verdict import Standing
+
+__all__ = ["EXPECTED", "from_demo", "write_case"]
+
+FLOOR = "1.0.0"
+SICK_ROWS = ("ttft@128", "ttft@512", "prefill@512", "ttft_cached@512")
+"""What a one-token prefill slows down; decode, aggregate and memory rows must not be named."""
+
+EXPECTED: dict[str, dict[str, Any]] = {
+    "healthy": {"exit": 0, "outcome": "PASS", "red_rows": [], "void_rows": []},
+    "one-token-prefill": {"exit": 1, "outcome": "RED", "red_rows": SICK_ROWS, "void_rows": []},
+    "different-tokens": {"exit": 3, "outcome": "UNDECIDED", "red_rows": []},
+    "empty": {"exit": 3, "outcome": "UNDECIDED", "red_rows": [], "void_rows": []},
+}
+
+
+def write_case(folder: Path, floor: Path, journal: bytes, expected: dict[str, Any]) -> None:
+    """Write one case: the journal, the floor and the tokens of *floor* (a ``samples.jsonl``), what must come out."""
+    base = read_journal(floor)
+    params = params_of(base.header)
+    judged = rejudge(Inputs(base.header, base.starts, base.identities, Standing()))
+    key = epoch_of(base.header, params, base.starts)
+    if key is None:
+        raise UsageError(f"{floor}: no comparator ran in it", remedy="name a whole adopt run")
+    moved = adopt(None, judged.judgement, key, host=params.host.name, receipt_sha256="0" * 64)
+    if not moved.changed:
+        raise UsageError(f"{floor}: gives no floor: {judged.judgement.sentence}", remedy="name a whole adopt run")
+    reference = reference_from(base.identities, task=IdentityTask.from_header(base.header))
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "samples.jsonl").write_bytes(journal)
+    write_atomic(folder / "baseline.json", canonical_bytes(baseline_to_json(moved.baseline)))
+    write_atomic(folder / "reference.json", canonical_bytes(reference_to_json(reference)))
+    write_atomic(folder / "expected.json", canonical_bytes(expected))
+
+
+def from_demo(demo: Path, out: Path) -> list[str]:
+    """Make every case from the runs of *demo*; return the names of the cases that were made.
+
+    The folders ``1.1.0`` and ``1.2.0-one-token-prefill`` are those of ``lqw demo``; ``different-tokens`` is a run of a
+    subject whose answers differ (``lqw gate --run DEMO/different-tokens …``). ``empty`` is the healthy journal's header.
+    """
+    healthy = (demo / "1.1.0" / "samples.jsonl").read_bytes()
+    journals = {
+        "healthy": healthy,
+        "one-token-prefill": (demo / "1.2.0-one-token-prefill" / "samples.jsonl").read_bytes(),
+        "empty": healthy[: healthy.index(b"\n") + 1],
+    }
+    different = demo / "different-tokens" / "samples.jsonl"
+    if different.is_file():
+        journals["different-tokens"] = different.read_bytes()
+    model = params_of(read_journal(demo / "1.1.0" / "samples.jsonl").header).release.models[0].name
+    for name, journal in journals.items():
+        expected = dict(EXPECTED[name])
+        expected["red_rows"] = sorted(f"{model}/{short}" for short in EXPECTED[name]["red_rows"])
+        write_case(out / name, demo / FLOOR / "samples.jsonl", journal, expected)
+    return sorted(journals)
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[2]) if len(sys.argv) > 2 else Path("tests/fixtures/selftest")  # noqa: PLR2004
+    print("\n".join(from_demo(Path(sys.argv[1]), place)))  # noqa: T201 - a script
