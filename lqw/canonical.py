@@ -54,7 +54,8 @@ def _write(value: Any, out: list[str], depth: int) -> None:
     elif isinstance(value, str):
         out.append(_encode_string(value))
     elif isinstance(value, int):
-        out.append(_integers([int(value)])[1:-1])
+        _bounded(value, value)
+        out.append(int.__repr__(value))
     elif isinstance(value, float):
         out.append(_number(value))
     elif not isinstance(value, dict | list | tuple):
@@ -91,9 +92,13 @@ def _layout(keys: tuple[Any, ...]) -> tuple[tuple[str, str], ...]:
 
 
 def _integers(values: list[int] | tuple[int, ...]) -> str:
-    if max(values) > MAX_INTEGER or min(values) < -MAX_INTEGER:
-        raise IntegrityError("value has no canonical form: an integer is beyond 2^53")
+    _bounded(min(values), max(values))
     return _encode_integers(values)
+
+
+def _bounded(least: int, most: int) -> None:
+    if most > MAX_INTEGER or least < -MAX_INTEGER:
+        raise IntegrityError("value has no canonical form: an integer is beyond 2^53")
 
 
 def _number(value: float) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from lqw.canonical import sha256_json
 from lqw.correctness import CorrectnessResult, IdentityReference, IdentityTask, judge_correctness
 from lqw.errors import IntegrityError
 from lqw.outcomes import Arm
@@ -81,6 +82,15 @@ def params_of(header: Header) -> Params:
         raise IntegrityError(f"header.params.{field}: {first['msg']}") from err
 
 
+def plan_of(header: Header, params: Params) -> Plan:
+    """Return the plan rebuilt from params, purpose and seed.
+
+    The params' hash is that of the params as they are recorded, so that a field added to the params later, with a
+    default, leaves old receipts as valid as they were.
+    """
+    return replace(build_plan(params, header.purpose), params_sha256=sha256_json(header.params))
+
+
 def epoch_of(header: Header, params: Params, starts: Iterable[StartRecord]) -> EpochKey | None:
     """Return the epoch of a run, or None where no comparator ever became ready."""
     for start in starts:
@@ -95,8 +105,7 @@ def standing_for(baseline: Baseline | None, header: Header, starts: Sequence[Sta
     epoch = epoch_of(header, params, starts)
     if epoch is None:
         return Standing(differences=("the comparator never became ready, so this run has no epoch",))
-    rows = build_plan(params, header.purpose).rows
-    return references_for(baseline, epoch, rows, day=header.started_utc[:10])
+    return references_for(baseline, epoch, build_plan(params, header.purpose).rows, day=header.started_utc[:10])
 
 
 def previous_of(standing: Standing, rows: Iterable[RowId]) -> str | None:
@@ -118,7 +127,7 @@ def rejudge(inputs: Inputs) -> Rejudged:
     """
     header = inputs.header
     params = params_of(header)
-    plan = build_plan(params, header.purpose)
+    plan = plan_of(header, params)
     epoch = epoch_of(header, params, inputs.starts)
     problems = structure_problems(header, params, plan, inputs.starts, inputs.identities)
     correctness = judge_correctness(

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from lqw.canonical import sha256_json
 from lqw.outcomes import Arm
 from lqw.receipt.problems import Problem
 from lqw.receipt.requests import request_problems
@@ -57,7 +56,6 @@ def _header(header: Header, params: Params, plan: Plan) -> Iterator[Problem]:
         ("header.plan_sha256", header.plan_sha256, plan.sha256),
         ("header.models", header.models, {model.name: model.sha256 for model in params.release.models}),
         ("header.host.name", header.host.name, params.host.name),
-        ("header.params", sha256_json(header.params), plan.params_sha256),
     ]
     rebuilt = plan.to_json()
     pairs += [(f"header.plan.{key}", header.plan.get(key), rebuilt.get(key)) for key in {**rebuilt, **header.plan}]
