@@ -72,6 +72,8 @@ class Facts:
     wall_s: float = 0.0
     receipt_sha256: str = ""
     receipt_name: str = ""
+    run: Mapping[str, Any] = field(default_factory=dict)
+    not_checked: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 
     @property
@@ -113,13 +115,13 @@ class Facts:
         return tuple(dict.fromkeys(row.model for row in self.planned))
 
 
-def kind_of(judgement: Judgement | None, *, broken: bool) -> Kind:
-    """Return which page a judgement makes; a broken chain makes INCOMPLETE of any.
+def kind_of(judgement: Judgement | None) -> Kind:
+    """Return which page a judgement makes.
 
     VOID is an UNDECIDED in which rows are void and none failed or is missing: tokens are looked at after the
     starts and before the speeds (STATISTICS §6), so the first thing that blocks names the page.
     """
-    if broken or judgement is None:
+    if judgement is None:
         return Kind.INCOMPLETE
     if judgement.outcome is Outcome.UNDECIDED and judgement.counts.void and not judgement.counts.failed:
         return Kind.VOID

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from lqw.canonical import loads_strict, read_json, sha256_bytes
+from lqw.canonical import loads_strict, read_json
 from lqw.correctness import correctness_from_json
 from lqw.errors import IntegrityError
 from lqw.metrics import RowId
+from lqw.plan import build_plan
+from lqw.receipt import params_of, verify_receipt
 from lqw.report.facts import Facts, kind_of
-from lqw.samples import EngineFacts, HostFacts
+from lqw.report.words import Kind
+from lqw.samples import EngineFacts, Header, HostFacts
 from lqw.verdict.evidence import Standing, standing_from_json
-from lqw.verdict.results import Judgement, judgement_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from lqw.outcomes import Arm
     from lqw.report.facts import Stage
+    from lqw.verdict.results import Judgement
 
 __all__ = ["gather_receipt", "gather_run"]
 
@@ -51,13 +54,33 @@ def _lines(path: Path) -> Iterable[dict[str, Any]]:
                 yield record
 
 
+def _header(raw: Any, problems: _Problems) -> dict[str, Any]:
+    """Return a journal's first line with its plan rebuilt from typed params; what is not typed is left out."""
+    if not isinstance(raw, dict) or not raw:
+        return {}
+    header = problems.try_(lambda value: Header.model_validate_json(json.dumps(value)), raw)
+    params = problems.try_(params_of, header) if header is not None else None
+    if header is None or params is None:
+        return {"run_id": str(raw.get("run_id", "")), "plan": _bare_plan(raw.get("plan"))}
+    typed: dict[str, Any] = header.model_dump(mode="json", by_alias=True)
+    return {**typed, "plan": build_plan(params, header.purpose).to_json(), "params": params.resolved()}
+
+
+def _bare_plan(raw: Any) -> dict[str, Any]:
+    if not isinstance(raw, dict):
+        return {}
+    rows = raw.get("rows")
+    named = [row for row in rows if isinstance(row, str)] if isinstance(rows, list) else []
+    return {"rows": named, **{key: str(raw[key]) for key in ("release", "host", "purpose") if key in raw}}
+
+
 def _planned(plan: Mapping[str, Any], judgement: Judgement | None) -> tuple[RowId, ...]:
     if judgement is not None:
         return tuple(row.row for row in judgement.rows)
     out = []
     for text in plan.get("rows") or []:
         try:
-            out.append(RowId.parse(str(text)))
+            out.append(RowId.parse(text))
         except ValueError:
             continue
     return tuple(out)
@@ -78,58 +101,34 @@ def _start_name(start: Mapping[str, Any]) -> str:
     return f"{start.get('model')} pair {start.get('pair')} {start.get('arm')}"
 
 
-def _host(raw: Any) -> HostFacts:
-    return HostFacts.model_validate(raw)
+def _records(raw: Any) -> list[dict[str, Any]]:
+    return [one for one in raw if isinstance(one, dict)] if isinstance(raw, list | tuple) else []
 
 
-def _facts(
-    body: Mapping[str, Any],
-    starts: Sequence[Mapping[str, Any]],
-    problems: _Problems,
-    *,
-    stages: tuple[Stage, ...] = (),
-    broken: bool = False,
-    receipt: tuple[str, str] = ("", ""),
-) -> Facts:
-    header = body.get("header") if isinstance(body.get("header"), dict) else {}
-    judgement = problems.try_(judgement_from_json, body["judgement"]) if body.get("judgement") else None
+def _facts(body: Mapping[str, Any], kind: Kind, judgement: Judgement | None, problems: _Problems, **more: Any) -> Facts:
+    """Read every part of a receipt's (or a run folder's) content that can be read."""
+    header = _header(body.get("header"), problems)
+    starts = _records(body.get("starts"))
     standing = problems.try_(standing_from_json, body["standing"], Standing()) if body.get("standing") else Standing()
     correctness = problems.try_(correctness_from_json, body["correctness"]) if body.get("correctness") else None
-    host = problems.try_(_host, header["host"]) if header and header.get("host") else None
-    plan = header.get("plan") if header and isinstance(header.get("plan"), dict) else {}
-    calibration = body.get("calibration")
+    calibration, telemetry = body.get("calibration"), [(_start_name(s), s.get("telemetry")) for s in starts]
     return Facts(
-        kind=kind_of(judgement, broken=broken),
+        kind=kind,
         judgement=judgement,
-        planned=_planned(plan or {}, judgement),
+        planned=_planned(header.get("plan", {}), judgement),
         standing=standing,
-        header=header or {},
-        host=host,
+        header=header,
+        host=HostFacts.model_validate(header["host"]) if "host" in header else None,
         engines=_engines(starts, problems),
         correctness=correctness,
         calibration=calibration if isinstance(calibration, dict) else {},
-        telemetry=tuple((_start_name(start), start["telemetry"]) for start in starts if start.get("telemetry")),
-        stages=stages,
+        telemetry=tuple((name, readings) for name, readings in telemetry if isinstance(readings, dict)),
         starts_done=len(starts),
         starts_failed=tuple(_start_name(start) for start in starts if start.get("failure")),
-        wall_s=sum(float(start.get("wall_s") or 0.0) for start in starts),
-        receipt_sha256=receipt[1],
-        receipt_name=receipt[0],
-        problems=tuple(problems),
+        wall_s=sum(wall for s in starts if isinstance(wall := s.get("wall_s"), int | float)),
+        problems=tuple(dict.fromkeys(problems)),
+        **more,
     )
-
-
-def _receipt_body(path: Path, problems: _Problems) -> tuple[dict[str, Any] | None, str]:
-    """Return a receipt's content and sha256; None, with the reason noted, if it cannot be read."""
-    try:
-        data = path.read_bytes()
-    except OSError as err:
-        problems.append(f"{path.name}: {err.strerror or err}")
-        return None, ""
-    body = problems.try_(lambda raw: loads_strict(raw, name=path.name), data)
-    if body is not None and not isinstance(body, dict):
-        problems.append(f"{path.name}: not an object")
-    return (body if isinstance(body, dict) else None), sha256_bytes(data)
 
 
 def _shown_path(path: Path) -> str:
@@ -142,14 +141,32 @@ def _shown_path(path: Path) -> str:
 
 
 def gather_receipt(path: Path, *, stages: tuple[Stage, ...] = (), broken: Sequence[str] = ()) -> Facts:
-    """Return the facts of one receipt file; INCOMPLETE with the reason if it is none."""
-    problems = _Problems(broken)
-    body, sha = _receipt_body(path, problems)
-    if body is None:
-        return _facts({}, (), problems, stages=stages, broken=True)
-    raw = body.get("starts")
-    starts = [start for start in raw if isinstance(start, dict)] if isinstance(raw, list) else []
-    return _facts(body, starts, problems, stages=stages, broken=bool(broken), receipt=(_shown_path(path), sha))
+    """Return the facts of one receipt file, re-judged from its samples; INVALID, with each problem, if it is none.
+
+    Raises
+    ------
+    UsageError
+        The path is not a readable file.
+    """
+    checked = verify_receipt(path)
+    problems = _Problems([*broken, *map(str, checked.problems)])
+    try:
+        body = loads_strict(path.read_bytes(), name=path.name)
+    except IntegrityError:
+        body = {}  # named by the verifier
+    body = body if isinstance(body, dict) else {}
+    kind = Kind.INCOMPLETE if broken else Kind.INVALID if checked.problems else kind_of(checked.judgement)
+    return _facts(
+        body,
+        kind,
+        checked.judgement,
+        problems,
+        stages=stages,
+        receipt_sha256=checked.receipt_sha256,
+        receipt_name=_shown_path(path),
+        not_checked=checked.not_checked,
+        run=body["run"] if isinstance(body.get("run"), dict) else {},
+    )
 
 
 def gather_run(run_dir: Path, *, broken: Sequence[str] = ()) -> Facts:
@@ -160,8 +177,9 @@ def gather_run(run_dir: Path, *, broken: Sequence[str] = ()) -> Facts:
     receipt = run_dir / "receipt.json"
     if receipt.is_file():
         facts = gather_receipt(receipt, stages=stages, broken=broken)
-        if facts.planned:
+        if facts.judgement is not None:
             return facts
+        broken = facts.problems
     problems = _Problems(broken)
     if not receipt.is_file() and not broken and not any(stage.state == "broke" for stage in stages):
         problems.append("there is no receipt.json")
@@ -176,5 +194,5 @@ def _from_parts(run_dir: Path, stages: tuple[Stage, ...], problems: _Problems) -
         part = problems.try_(read_json, run_dir / name) if (run_dir / name).is_file() else None
         if isinstance(part, dict):
             body[key] = part.get(key)
-    starts = [record for record in records if record.get("kind") == "start"]
-    return _facts(body, starts, problems, stages=stages, broken=True)
+    body["starts"] = [record for record in records if record.get("kind") == "start"]
+    return _facts(body, Kind.INCOMPLETE, None, problems, stages=stages)

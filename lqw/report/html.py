@@ -270,6 +270,7 @@ def page_html(facts: Facts) -> str:
         "host_facts": reproduce.host_facts(facts), "models": reproduce.models(facts),
         "calibration": reproduce.calibration(facts), "telemetry": reproduce.telemetry(facts),
         "commands": reproduce.commands(facts), "provenance": reproduce.provenance(facts),
+        "not_checked": facts.not_checked,
         "books": _books(facts, exporter), "footer": f"Rendered by lqw {__version__} from raw samples.",
         **_started(facts), **_falls(facts), **_forest(facts, margin), **_plots(facts), **_moved(facts),
         **_correctness(facts),

@@ -120,6 +120,14 @@ def _short(files: Mapping[str, Any]) -> str:
     return "; ".join(f"{name} {str(sha)[:12]}" for name, sha in files.items())
 
 
+def _attempt(facts: Facts) -> str:
+    """Say which attempt at this version a receipt is, and how the earlier ones ended: nothing is re-run in silence."""
+    earlier = facts.run.get("earlier")
+    told = [str(one.get("outcome")) for one in earlier if isinstance(one, dict)] if isinstance(earlier, list) else []
+    number = str(facts.run.get("attempt", ""))
+    return f"{number}, earlier: {', '.join(told)}" if told else number
+
+
 def provenance(facts: Facts) -> Pairs:
     """Return what a repeat must be compared with: identities, seed, hashes."""
     files = facts.params.get("files")
@@ -129,6 +137,7 @@ def provenance(facts: Facts) -> Pairs:
             ("run", facts.header.get("run_id")),
             ("lqw", facts.header.get("lqw_version")),
             ("lqw source sha256", facts.header.get("lqw_source_sha256")),
+            ("attempt", _attempt(facts)),
             ("seed", facts.plan.get("seed")),
             ("method", judged.method if judged else None),
             ("pairs", ", ".join(f"{m} {n}" for m, n in judged.pairs.items()) if judged else None),

@@ -48,8 +48,9 @@ def sentence(facts: Facts) -> str:
         where = f"It ended in {stage.name}" if stage else "It ended before the verdict"
         why = facts.problems[0] if facts.problems else stage.broke[-1].strip() if stage and stage.broke else ""
         return f"{KINDS[facts.kind].meaning} {where}{f': {why}' if why else '.'}"
-    if facts.judgement is None:
-        return KINDS[facts.kind].meaning
+    if facts.judgement is None or (facts.kind is Kind.INVALID and facts.problems):
+        first = f" {facts.problems[0]}" if facts.problems else ""
+        return f"{KINDS[facts.kind].meaning}{first}"
     said = facts.judgement.sentence.removeprefix(f"{facts.judgement.outcome}: ")
     return said[:1].upper() + said[1:] if said.split(" ", 1)[0].isalpha() else said  # a row's name keeps its case
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from lqw.metrics import Family, RowId
 from lqw.outcomes import RowVerdict, TargetState
+from lqw.verdict.rows import BLOCKING
 
 __all__ = [
     "BLOCKING",
@@ -76,8 +77,6 @@ SYMBOLS: dict[RowVerdict, str] = {
     RowVerdict.FAILED: "†",
     RowVerdict.VOID: "⊘",
 }
-
-BLOCKING = frozenset(RowVerdict) - {RowVerdict.PASS, RowVerdict.IMPROVED, RowVerdict.NEW}
 
 
 def number(x: float) -> str:

@@ -7,32 +7,31 @@ import json
 import math
 from functools import cache
 
-from lqw.canonical import canonical_bytes
-from lqw.correctness import IdentityTask, correctness_to_json, judge_correctness, reference_from
+from lqw.correctness import IdentityTask, reference_from
 from lqw.noise.rows import Reference, RowReferences, Spread
 from lqw.outcomes import Arm, Purpose, Reason
-from lqw.plan import StartKey, build_plan
+from lqw.plan import StartKey
+from lqw.receipt import Inputs, compose_receipt, epoch_of, rejudge, standing_for
+from lqw.receipt.build import seal
 from lqw.samples import Failure
 from lqw.testing.synthetic import DEMO_ROWS, synthetic_params, synthetic_run
-from lqw.verdict import Evidence, judge
-from lqw.verdict.evidence import ComparatorPoint, Standing, standing_to_json
-from lqw.verdict.results import judgement_to_json
+from lqw.verdict.evidence import ComparatorPoint, Standing
 
+MODEL = "gemma3-270m"
 HEX = "0123456789abcdef" * 4
 FULL_MODELS = ("qwen3.5-0.8b", "qwen3.5-2b", "qwen3.5-4b", "qwen3.5-9b", "gemma4-e4b")
 FULL_ROWS = (
     "ttft@850", "ttft@4096", "ttft@32768", "prefill@850", "prefill@4096", "prefill@32768", "decode", "agg@1", "agg@4",
-    "agg@16", "ttft_cached@4096", "vram_peak", "rss_peak",
+    "agg@16", "ttft_cached@4096", "rss_peak", "ttft@512",
 )  # fmt: skip
 TARGETS = {"prefill": 0.8, "decode": 0.9, "ttft_cached": 1.5}
 SLOW = {"ttft@128": 1.8, "ttft@512": 1.9, "ttft_cached@512": 1.7}
 
 
-def make_params(release="1.1.0", *, models=("gemma3-270m",), rows=DEMO_ROWS, compute="cpu", margin=0.3, **more):
-    params = synthetic_params(
+def make_params(release="1.1.0", *, models=(MODEL,), rows=DEMO_ROWS, margin=0.3, **more):
+    return synthetic_params(
         release=release, models=models, rows=rows, host="demo", targets=TARGETS, margin=margin, **more
     )
-    return params.model_copy(update={"host": params.host.model_copy(update={"compute": compute})})
 
 
 def _references(judged):
@@ -47,87 +46,88 @@ def _references(judged):
         middle = sum(logs) / len(logs)
         sd = math.sqrt(sum((x - middle) ** 2 for x in logs) / (len(logs) - 1))
         points[row.row] = (ComparatorPoint(release="1.0.0", mean=middle, sd=sd, n=len(logs)),)
-    return Standing(epoch_sha256=HEX, references=out, comparator=points)
+    return Standing(references=out, comparator=points)
 
 
 def floor_of(params):
     """Return what a release like *params* is judged against: floors, history, token reference."""
     run = synthetic_run(params, Purpose.ADOPT, seed=9, sd=0.03)
-    plan = build_plan(params, Purpose.ADOPT)
-    judged = judge(Evidence(plan=plan, starts=run.starts, min_window_s=0.1))
-    return _references(judged), reference_from(run.identities, task=IdentityTask.from_header(run.header))
+    judged = rejudge(Inputs(run.header, run.starts, run.identities, Standing())).judgement
+    reference = reference_from(run.identities, task=IdentityTask.from_header(run.header))
+    return _references(judged), reference
 
 
-def make_receipt(params, run, floor=None, *, problems=()):
-    standing, reference = floor or (Standing(), None)
-    plan = build_plan(params, run.header.purpose)
-    tokens = judge_correctness(
-        run.identities, run.starts, reference, plan.rows, plan.purpose, task=IdentityTask.from_header(run.header)
+def make_receipt(params, run, floor=None):
+    """Return the content of a receipt that verifies."""
+    standing, reference = floor or (standing_for(None, run.header, run.starts), None)
+    if floor:
+        epoch = epoch_of(run.header, params, run.starts)
+        standing = standing.model_copy(update={"epoch_sha256": epoch.sha256})
+    data = compose_receipt(
+        Inputs(run.header, run.starts, run.identities, standing, reference, run.calibration),
+        finished_utc="2026-01-05T02:31:00Z",
+        baseline_sha256=HEX if floor else None,
+        reference_sha256=HEX if floor else None,
     )
-    judgement = judge(
-        Evidence(
-            plan=plan, starts=run.starts, min_window_s=0.1, voids=tokens.voids, standing=standing, targets=TARGETS,
-            problems=problems,
-        )
-    )  # fmt: skip
-    return {
-        "schema": "lqw-receipt/1",
-        "header": run.header.model_dump(mode="json", by_alias=True),
-        "starts": [start.model_dump(mode="json") for start in run.starts],
-        "identities": [],
-        "standing": standing_to_json(standing),
-        "calibration": run.calibration,
-        "correctness": correctness_to_json(tokens),
-        "judgement": judgement_to_json(judgement),
-    }
+    return json.loads(data)
+
+
+def resealed(receipt):
+    """Return the bytes of an edited receipt with its digest made anew."""
+    return seal(receipt)
+
+
+def _edited(receipt):
+    """Make the subject of one start one percent faster, and the digest anew."""
+    request = next(r for s in receipt["starts"] if s["arm"] == "subject" for r in s["requests"] if r["role"] == "timed")
+    request["ttft_ns"] = round(request["ttft_ns"] * 0.99)
+    return receipt
 
 
 @cache
 def _kinds():
-    return kinds_of()
-
-
-def kinds():
-    """Return a receipt of each kind of the demo's rows, by name; the caller may spoil it."""
-    return copy.deepcopy(_kinds())
-
-
-def kinds_of(*, models=("gemma3-270m",), rows=DEMO_ROWS, compute="cpu", slow=SLOW):
-    """Return a receipt of each kind, by name; FAILED is an UNDECIDED whose engine did not start."""
-    params = make_params(models=models, rows=rows, compute=compute)
-    sick = make_params("1.2.0-one-token-prefill", models=models, rows=rows, compute=compute,
-                       subject_settings={"threads": 2, "ubatch": 1})  # fmt: skip
-    first = make_params("1.0.0", models=models, rows=rows, compute=compute)
+    params, first = make_params(), make_params("1.0.0")
+    sick = make_params("1.2.0-one-token-prefill", subject_settings={"threads": 2, "ubatch": 1})
+    tight = make_params(margin=0.11)
     floor = floor_of(first)
     dead = Failure(reason=Reason.FAILED_START, detail="exit status 1 after 0.4 s", log_tail=["error: <no> such file"])
-    tight = make_params(models=models, rows=rows, compute=compute, margin=0.11)
 
     def gate(params, **how):
         return synthetic_run(params, Purpose.GATE, **{"sd": 0.03, "seed": 3, **how})
 
-    failures = {StartKey(models[0], 2, Arm.SUBJECT, 0): dead}
     return {
         "PASS": make_receipt(params, gate(params), floor),
-        "RED": make_receipt(sick, gate(sick, effects=slow, seed=5), floor),
+        "RED": make_receipt(sick, gate(sick, effects=SLOW, seed=5), floor),
         "UNDECIDED": make_receipt(tight, gate(tight, sd=0.12, pairs=9, seed=2), floor),
         "VOID": make_receipt(params, gate(params, answers=1), floor),
         "FLOOR": make_receipt(first, synthetic_run(first, Purpose.ADOPT, sd=0.03, seed=7)),
-        "INVALID": make_receipt(params, gate(params), floor, problems=("start 3: ttft_ns was edited",)),
-        "FAILED": make_receipt(params, gate(params, failures=failures), floor),
+        "INVALID": _edited(make_receipt(params, gate(params), floor)),
+        "FAILED": make_receipt(params, gate(params, failures={StartKey(MODEL, 2, Arm.SUBJECT, 0): dead}), floor),
     }
+
+
+def kinds():
+    """Return a receipt of each kind of page, by name, for the caller to spoil.
+
+    FAILED is an UNDECIDED whose engine did not start once; INVALID a PASS in which one sample was edited by 1 %.
+    """
+    return copy.deepcopy(_kinds())
 
 
 def full():
     """Return a RED receipt of five models with thirteen rows each."""
+    shape = {"models": FULL_MODELS, "rows": FULL_ROWS, "repeats": 1, "agg_tokens": 32}
     slow = {"qwen3.5-9b/ttft@4096": 1.6, "gemma4-e4b/agg@16": 0.6}
-    return kinds_of(models=FULL_MODELS, rows=FULL_ROWS, compute="cuda", slow=slow)["RED"]
+    sick = make_params("2.1.0", **shape)
+    run = synthetic_run(sick, Purpose.GATE, sd=0.03, seed=3, effects=slow)
+    return make_receipt(sick, run, floor_of(make_params("1.0.0", **shape)))
 
 
 def write_run(folder, receipt=None, *, notebooks=None, journal=None):
     """Write a run folder as the chain leaves it."""
     folder.mkdir(parents=True, exist_ok=True)
     if receipt is not None:
-        (folder / "receipt.json").write_bytes(canonical_bytes(receipt))
+        (folder / "receipt.json").write_bytes(receipt if isinstance(receipt, bytes) else seal(receipt))
     if journal is not None:
         (folder / "samples.jsonl").write_bytes(b"".join(journal))
     for name, book in (notebooks or {}).items():

@@ -1,6 +1,7 @@
 """Hostile and damaged content: escaped, named, never executed, never an exception."""
 
 import json
+from dataclasses import replace
 
 import fakes
 import mistune
@@ -26,37 +27,32 @@ def _evil_chain():
     }
 
 
-def _poison(value):
-    """Replace the free text of a receipt by hostile text; words of the vocabulary and numbers stay."""
-    value["judgement"]["sentence"] = f"RED: {EVIL}"
-    value["judgement"]["reasons"] = [EVIL]
-    for row in value["judgement"]["rows"]:
-        row["text"], row["flags"] = EVIL, [EVIL]
-    value["judgement"]["guards"].append(
-        {"guard": "drift", "effect": "flag", "subject": EVIL, "text": EVIL, "numbers": {}}
-    )
-    value["header"]["run_id"] = value["header"]["host"]["cpu_model"] = EVIL
-    value["header"]["params"]["host"]["margin"]["reason"] = EVIL
-    value["header"]["plan"]["release"] = value["header"]["plan"]["host"] = EVIL
-    for start in value["starts"]:
-        start["engine"]["settings"] = {EVIL: EVIL}
-        start["engine"]["command"] = [EVIL]
-        start["telemetry"] = {EVIL: 1.0, "throttle": EVIL}
-    value["calibration"] = {EVIL: EVIL}
-    for check in value["correctness"]["checks"]:
-        check["detail"] = check["prompt"] = EVIL
-    return value
+def _poisoned_run():
+    """Return a RED run whose free texts are hostile: words of the vocabulary and numbers stay."""
+    params = fakes.make_params("1.2.0", subject_settings={"threads": 2})
+    margin = params.host.margin.model_copy(update={"reason": EVIL})
+    params = params.model_copy(update={"host": params.host.model_copy(update={"margin": margin})})
+    run = fakes.synthetic_run(params, fakes.Purpose.GATE, sd=0.03, seed=5, effects=fakes.SLOW, run_id=EVIL)
+    host = run.header.host.model_copy(update={"cpu_model": EVIL, "kernel": EVIL})
+    starts = []
+    for start in run.starts:
+        engine = start.engine.model_copy(update={"command": [EVIL], "settings": {EVIL: EVIL}, "env": {EVIL: EVIL}})
+        starts.append(start.model_copy(update={"engine": engine, "telemetry": {EVIL: 1.0, "throttle": EVIL}}))
+    header = run.header.model_copy(update={"host": host})
+    return params, replace(run, header=header, starts=tuple(starts), calibration={EVIL: EVIL})
 
 
 def test_hostile_strings_are_text_everywhere(tmp_path):
-    folder = fakes.write_run(tmp_path, _poison(fakes.kinds()["RED"]), notebooks=_evil_chain())
+    params, run = _poisoned_run()
+    floor = fakes.floor_of(fakes.make_params("1.0.0"))
+    folder = fakes.write_run(tmp_path, fakes.make_receipt(params, run, floor), notebooks=_evil_chain())
     page = Page(render(folder).read_text(encoding="utf-8"))
     assert page.faults == []
     assert page.all("script", "img", "iframe") == []
     assert not [name for one in page.elements for name in one["attrs"] if name.startswith("on")]
     assert not [one for one in page.all("a") if one["attrs"]["href"].lower().startswith("javascript")]
     assert len(page.all("style")) == 1
-    assert page.text().count("alert(1)") > 20
+    assert page.text().count("alert(1)") >= 12
     assert "kept" in page.text()
     assert "<script" not in (folder / "junit.xml").read_text()
     told = mistune.create_markdown(escape=False, plugins=["table", "strikethrough"])(
@@ -87,14 +83,39 @@ def test_a_receipt_that_is_none_gives_an_incomplete_page_naming_it(tmp_path, dat
     assert "may be tagged" not in text
 
 
-@pytest.mark.parametrize("field", ["header", "standing", "correctness", "calibration", "starts"])
-@pytest.mark.parametrize("bad", [None, 3, "x", [], {"x": 1}])
-def test_damaged_parts_do_not_stop_the_report(tmp_path, field, bad):
+def test_recorded_words_of_an_edited_receipt_are_escaped_too(tmp_path):
     receipt = fakes.kinds()["RED"]
+    receipt["judgement"]["sentence"] = receipt["judgement"]["rows"][0]["text"] = EVIL
+    page = Page(render(fakes.write_run(tmp_path, receipt)).read_text())
+    assert page.faults == []
+    assert page.all("script", "img") == []
+    assert "INVALID : do not tag" in page.text()
+    assert "alert(1)" in page.text()
+
+
+@pytest.mark.parametrize("field", ["header", "standing", "correctness", "judgement", "calibration", "starts", "run"])
+@pytest.mark.parametrize("bad", [None, 3, {"x": 1}])
+def test_damaged_parts_do_not_stop_the_report_and_never_pass(tmp_path, field, bad):
+    receipt = fakes.kinds()["PASS"]
     receipt[field] = bad
     page = Page(render(fakes.write_run(tmp_path, receipt)).read_text())
     assert page.faults == []
-    assert page.text().count("RED") > 4
+    verdict = page.all("h1")[0]["text"].split()[0]
+    assert verdict in ({"INVALID", "INCOMPLETE,"} | ({"PASS"} if field == "calibration" else set()))
+    assert "may be tagged" not in page.text() or field == "calibration"
+
+
+@pytest.mark.parametrize("place", ["plan", "params"])
+@pytest.mark.parametrize("bad", [{}, {"policy": 3, "rows": [None, 4, "m/decode"]}, {"orders": [], "host": 3}])
+def test_a_hostile_header_is_not_believed(tmp_path, place, bad):
+    receipt = fakes.kinds()["PASS"]
+    receipt["header"][place] = bad
+    assert "may be tagged" not in Page(render(fakes.write_run(tmp_path, receipt)).read_text()).text()
+    folder = fakes.broken_run(tmp_path / "journal")
+    journal = folder / "samples.jsonl"
+    first, rest = journal.read_bytes().split(b"\n", 1)
+    journal.write_bytes(json.dumps({**json.loads(first), place: bad}).encode() + b"\n" + rest)
+    assert "INCOMPLETE, NOT A VERDICT" in Page(render(folder).read_text()).text()
 
 
 @pytest.mark.parametrize("book", ["", "{", "[]", '{"cells": 3}', '{"nbformat": 4, "cells": [{"cell_type": "code"}]}'])

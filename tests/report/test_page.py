@@ -1,6 +1,7 @@
 """The page: well-formed, accessible, without script or request, and unmistakable about its verdict."""
 
 import re
+from itertools import pairwise
 
 import fakes
 import pytest
@@ -23,7 +24,7 @@ def test_well_formed_with_one_h1_and_headings_in_order(page):
     levels = [int(one["tag"][1]) for one in page.all("h1", "h2", "h3", "h4", "h5", "h6")]
     assert levels[0] == 1
     assert levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False)), levels
+    assert all(after <= before + 1 for before, after in pairwise(levels)), levels
 
 
 @every_kind
@@ -120,6 +121,12 @@ def test_margin_class_stands_open_with_its_reason(pages):
     text = Page((pages["PASS"] / "report.html").read_text()).text()
     assert "Margin class D: a PASS excludes, row by row, a loss of 30 % against the floor." in text
     assert "a run made of numbers, with wide noise" in text
+
+
+def test_an_edited_receipt_names_the_field_and_both_values(pages):
+    text = Page((pages["INVALID"] / "report.html").read_text()).text()
+    assert "INVALID : do not tag 1.1.0" in text
+    assert re.search(r"judgement\.rows\.\d+\.\S+: recorded [\d.]+, but [\d.]+ follows", text)
 
 
 def test_void_rows_are_struck_through_with_their_reason(pages):
