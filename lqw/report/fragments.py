@@ -126,16 +126,19 @@ def strips(judgement: Judgement | dict[str, Any]) -> Fragment:
 _STATES = {"ok": "✓ ok", "flag": "! flagged", "void": "⊘ void"}
 
 
-def check_cells(result: CorrectnessResult) -> list[tuple[str, ...]]:
-    """Return the correctness checks as cells, those that void first."""
+def check_cells(result: CorrectnessResult) -> list[tuple[tuple[str, ...], str]]:
+    """Return the correctness checks as cells and state, those that void first."""
     ordered = sorted(result.checks, key=lambda check: ("void", "flag", "ok").index(check.state))
     return [
         (
-            check.model,
-            check.kind.replace("_", " "),
-            " · ".join(part for part in (check.prompt, check.shape) if part) or "–",
-            _STATES[check.state],
-            check.detail,
+            (
+                check.model,
+                check.kind.replace("_", " "),
+                " · ".join(part for part in (check.prompt, check.shape) if part) or "–",
+                _STATES[check.state],
+                check.detail,
+            ),
+            check.state,
         )
         for check in ordered
     ]
@@ -143,5 +146,5 @@ def check_cells(result: CorrectnessResult) -> list[tuple[str, ...]]:
 
 def checks_table(correctness: dict[str, Any]) -> Fragment:
     """Return what the correctness stage looked at."""
-    cells = check_cells(correctness_from_json(correctness))
+    cells = [cell for cell, _ in check_cells(correctness_from_json(correctness))]
     return table("What was looked at, before any speed", ("model", "check", "of", "says", "what it saw"), cells)

@@ -171,7 +171,7 @@ def _moved(facts: Facts) -> dict[str, Any]:
 def _correctness(facts: Facts) -> dict[str, Any]:
     result = facts.correctness
     if result is None:
-        return {"correctness_lead": "No correctness result is on record for this run.", "checks": []}
+        return {"correctness_lead": "No correctness result is on record for this run."}
     how = {
         "ids": "token by token against the reference of the last release",
         "text": "by exact text against the reference of the last release",
@@ -181,8 +181,10 @@ def _correctness(facts: Facts) -> dict[str, Any]:
     compared = "; ".join(f"{model}: compared {how.get(str(way), way)}" for model, way in result.compared.items())
     voids = len(result.voids)
     said = f"{voids} row{'' if voids == 1 else 's'} void." if voids else "No row is void."
-    checks = check_cells(result)
-    return {"correctness_lead": f"{said} {compared}.".strip(), "checks": checks}
+    cells = check_cells(result)
+    checks = [cell for cell, state in cells if state != "ok"]
+    agreed = [cell for cell, state in cells if state == "ok"]
+    return {"correctness_lead": f"{said} {compared}.".strip(), "checks": checks, "agreed": agreed}
 
 
 def _targets(facts: Facts) -> list[tuple[str, ...]]:

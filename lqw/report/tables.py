@@ -144,13 +144,15 @@ def fall_of(row: RowResult, standing: Standing) -> Fall:
     since = f" since {row.floor_release}" if row.floor_release else ""
     before = f" ({_signed(own)}{since})" if own is not None else ""
     beside = f" ({_signed(moved)}{since})" if moved is not None else ""
-    clause = words.against(row.against_floor, row.family, "its floor")
-    if row.band is not None and row.band.band_fraction is not None and row.against_floor is not None:
-        clause += f" ({words.change(row.against_floor)}; noise explains {words.band(row.band.band_fraction)})"
+    clause = row.text
+    if row.verdict is RowVerdict.RED and row.band is not None and row.band.red_by == "floor":
+        noise = words.band(row.band.band_fraction)
+        clause = words.against(row.against_floor, row.family, "its floor")
+        clause += f" ({words.change(row.against_floor)}; noise explains {noise})"
     return Fall(
         row=str(row.row),
         short=row.row.short,
-        clause=clause if clause != "–" else line_of(row).note,
+        clause=clause,
         subject=words.value(row.subject, row.unit) + before,
         comparator=words.value(row.comparator, row.unit) + beside,
         comparator_move=moved,

@@ -123,7 +123,8 @@ def change(x: float | None) -> str:
     """Return the relative change a ratio means, signed: ``−46 %``; a dash without one."""
     if x is None or not math.isfinite(x):
         return "–"
-    return ("−" if x < 1 else "+") + percent(x - 1)
+    sign = "" if abs(x - 1) < 0.0005 else "−" if x < 1 else "+"  # noqa: PLR2004 - shown as 0.0 %
+    return sign + percent(x - 1)
 
 
 def band(fraction: float | None) -> str:
