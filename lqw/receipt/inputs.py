@@ -15,6 +15,7 @@ from lqw.params import Params
 from lqw.plan import Plan, build_plan
 from lqw.ratchet.baseline import references_for
 from lqw.ratchet.epoch import EpochKey, epoch_key
+from lqw.receipt.client import client_voids
 from lqw.receipt.structure import structure_problems
 from lqw.verdict import Evidence, Judgement, Standing, judge
 
@@ -43,7 +44,7 @@ class Inputs:
     reference : IdentityReference or None
         The host's token reference.
     calibration : mapping or None
-        What the client's calibration saw; carried, and judged by the collector, which voids what it may.
+        What the client's calibration saw (:func:`lqw.receipt.client.client_voids`).
     """
 
     header: Header
@@ -142,7 +143,7 @@ def rejudge(inputs: Inputs) -> Rejudged:
         plan=plan,
         starts=inputs.starts,
         min_window_s=params.protocol.min_window_s,
-        voids=correctness.voids,
+        voids={**client_voids(inputs.calibration, plan.rows), **correctness.voids},
         standing=inputs.standing,
         targets=params.targets.targets,
     )

@@ -238,6 +238,8 @@ def _not_checked(receipt: Receipt) -> Iterator[str]:
         )
     if header.lqw_version != lqw.__version__:
         yield "texts of the judgement: another version worded them; numbers and verdicts are compared"
+    if not (receipt.calibration or {}).get("ttft_error_p99_ms"):
+        yield "the client's own error: the receipt carries no calibration"
     if receipt.run.replayed:
         yield "where the samples come from: this run replayed a journal"
     yield from ALWAYS_UNCHECKED

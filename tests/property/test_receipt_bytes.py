@@ -43,7 +43,13 @@ def test_any_end_cut_off_is_invalid(red):
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=6)
 json_values = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-(10**6), 2**53 - 1), st.floats(allow_nan=False), texts),
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(10**6), 2**53 - 1),
+        st.floats(allow_nan=False, allow_infinity=False),
+        texts,
+    ),
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(texts, inner, max_size=3)),
     max_leaves=6,
 )

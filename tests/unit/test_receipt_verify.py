@@ -3,6 +3,7 @@
 import copy
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -168,6 +169,22 @@ def test_a_run_that_is_not_what_was_planned_is_invalid(store, params, change, wo
     assert (verified.outcome, verified.exit_status) == (Outcome.INVALID, Exit.INVALID)
     assert any(word in str(problem) for problem in verified.problems), verified.problems
     assert {problem.check for problem in verified.problems} == {"structure"}
+
+
+@pytest.mark.parametrize(("late_ms", "void", "failed"), [(5.0, 0, 0), (5.1, 7, 0)])
+def test_a_late_client_voids_what_it_timed(store, params, late_ms, void, failed):
+    run = replace(synthetic_run(params, Purpose.GATE, seed=5), calibration={"ttft_error_p99_ms": late_ms})
+    verified = verify_receipt(receipt_of(run, store))
+    assert (verified.counts.void, verified.counts.failed, verified.problems) == (void, failed, ())
+    assert verified.exit_status == (Exit.UNDECIDED if void else Exit.PASS)
+
+
+def test_a_calibration_that_is_no_number_is_invalid_and_a_missing_one_is_named(store, params):
+    document = loads_strict(gate_receipt(store, params, seed=5))
+    document["calibration"]["ttft_error_p99_ms"] = "1.0"
+    assert verify_receipt(seal(document)).exit_status == Exit.INVALID
+    document["calibration"] = None
+    assert any("calibration" in text for text in verify_receipt(seal(document)).not_checked)
 
 
 def test_the_last_release_is_the_previous_receipt(tmp_path):
