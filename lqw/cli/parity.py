@@ -1,10 +1,11 @@
-"""``lqw parity judge | serving | blessed``: exit 0 pass, 1 red, 2 environment."""
+"""``lqw parity judge | serving | blessed | witness``: exit 0 pass, 1 red, 2 environment."""
 
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -18,6 +19,8 @@ app = typer.Typer(no_args_is_help=True, help="Parity receipts: cosine records, s
 
 THRESHOLDS = "params/parity/thresholds.yaml"
 BLESSED = "params/parity/blessed.yaml"
+PROMPTS = "params/prompts/identity.yaml"
+MAX_STREAMS = 256
 
 Json = Annotated[bool, typer.Option("--json", help="Print the verdict as one JSON object.")]
 Model = Annotated[str, typer.Option("--model", help="Whose receipt it must be, such as qwen3.5-9b.")]
@@ -100,3 +103,101 @@ def blessed(
     floors = load_thresholds(thresholds or base / THRESHOLDS)
     verdict = judge_blessed(spec, floors, lambda path: read_receipt(base / path), binary_sha256=binary_sha256)
     _end(verdict.lines, verdict.to_json(), verdict.exit_status, as_json=as_json)
+
+
+@app.command()
+def witness(
+    model: Model,
+    *,
+    out: Annotated[Path, typer.Option(help="Where the witness goes, such as receipts/parity/HOST/MODEL.serving.json.")],
+    host: Annotated[str, typer.Option(help="The host's name, as in params/hosts.")],
+    gguf: Annotated[str, typer.Option(help="The model's file, or package:NAME of an installed wheel.")],
+    engine: Annotated[str, typer.Option(help="The adapter, such as llama_server or embedded.")] = "embedded",
+    c: Annotated[str, typer.Option("--c", help="Requests at once, one band each.")] = "1,4,8,16",
+    tokens: Annotated[int, typer.Option(min=16, help="Tokens of every answer.")] = 64,
+    prompt: Annotated[str, typer.Option(help=f"Its name in {PROMPTS}.")] = "code",
+    binary: Annotated[str | None, typer.Option(help="The engine's program, where it has one.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads to start it with.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Take it of the engine that listens here; nothing is started.")
+    ] = None,
+    log: Annotated[Path | None, typer.Option(help="That engine's log, where its batches are told there.")] = None,
+    compute: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
+    as_json: Json = False,
+) -> None:
+    """Take a serving witness of an engine, write it, and judge it."""
+    from lqw.canonical import canonical_bytes, write_atomic
+    from lqw.engines.base import Prompt
+    from lqw.params import EngineSpec
+    from lqw.parity import judge_serving
+    from lqw.parity.start import Wanted, attached, find_model, started
+    from lqw.parity.witness import take_witness
+
+    bands, text, on = _bands(c), _prompt(prompt), _compute(compute)
+    path, sha256 = find_model(gguf, Path("runs/models"))
+    settings: dict[str, bool | int | float | str] = {} if threads is None else {"threads": threads}
+    spec = EngineSpec(engine=engine, binary=binary, settings=settings)
+    log_path = out.with_name(f".{out.name}.log")
+    _make_folder(out.parent)
+    wanted = Wanted(spec, path, max(bands), tokens + len(text.encode()), on, log_path)
+    context = nullcontext(attached(engine, port, on, log)) if port is not None else started(wanted)
+    with context as target:
+        ids = target.tokenize(text)
+        form = take_witness(
+            target,
+            Prompt(tuple(ids), text),
+            bands,
+            tokens=tokens,
+            host=host,
+            model={"path": path.name, "sha256": sha256},
+        )
+    log_path.unlink(missing_ok=True)
+    write_atomic(out, canonical_bytes(form))
+    verdict = judge_serving(form, model=_named(model))
+    lines = [_band_line(band, form["reference"]["ids"]) for band in form["bands"]]
+    _end((*lines, verdict.line), verdict.to_json(), verdict.exit_status, as_json=as_json)
+
+
+def _make_folder(folder: Path) -> None:
+    from lqw.errors import UsageError
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as err:
+        raise UsageError(f"--out: {folder}: {err.strerror}", remedy="name a folder that can be written") from err
+
+
+def _band_line(band: dict[str, Any], reference: list[int]) -> str:
+    equal = sum(slot["ids"] == reference for slot in band["slots"])
+    return f"c={band['c']} formed {band['m_formed']}: {equal} of {band['c']} answers equal the single stream's"
+
+
+def _bands(c: str) -> list[int]:
+    from lqw.errors import UsageError
+
+    words = [word.strip() for word in c.split(",")]
+    if not all(word.isdecimal() and word.isascii() and 0 < int(word) <= MAX_STREAMS for word in words):
+        raise UsageError(f"--c {c!r}: not a list of whole numbers up to {MAX_STREAMS}", remedy="such as --c 1,4,8,16")
+    return [int(word) for word in words]
+
+
+def _compute(word: str) -> Literal["cpu", "cuda"]:
+    from lqw.errors import UsageError
+
+    if word == "cpu":
+        return "cpu"
+    if word == "cuda":
+        return "cuda"
+    raise UsageError(f"--compute {word!r}: unknown", remedy="cpu or cuda")
+
+
+def _prompt(name: str) -> str:
+    from lqw.errors import UsageError
+    from lqw.params import IdentityPrompts
+    from lqw.params.loading import parse_spec
+
+    path = _root() / PROMPTS
+    prompts = parse_spec(IdentityPrompts, path, {}, path.parent, remedy="add the identity prompts").prompts
+    if name not in prompts:
+        raise UsageError(f"--prompt {name!r}: not in {PROMPTS}", remedy=f"one of {', '.join(prompts)}")
+    return prompts[name]

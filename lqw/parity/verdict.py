@@ -84,6 +84,6 @@ def names_model(text: object, model: str) -> bool:
     """
     if not isinstance(text, str) or not model:
         return False
-    name = text.replace("\\", "/").rpartition("/")[2].lower()
-    rest = name.removeprefix(model.lower())
+    name = text.replace("\\", "/").rpartition("/")[2].lower().replace("_", "-")
+    rest = name.removeprefix(model.lower().replace("_", "-"))
     return rest != name and not rest[:1].isalnum()
