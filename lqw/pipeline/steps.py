@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lqw.noise import Reference
     from lqw.journal import Journal
     from lqw.ratchet import Baseline
+    from lqw.receipt import Rejudged
     from lqw.samples import EngineFacts, HostFacts
     from lqw.verdict import Judgement, Standing
 
@@ -213,18 +214,23 @@ def _point(reference: Reference | None) -> tuple[str, str]:
 
 def noise_bands(run: Run, samples: Journal, standing: Standing) -> Judgement:
     """Return the judge's view of pairs and noise; its verdicts are notebook 40's matter."""
-    from lqw.correctness import correctness_from_json  # noqa: PLC0415
-    from lqw.verdict import Evidence, judge  # noqa: PLC0415
+    read_artefact(run.folder, "20_correctness", run.info.run_id)
+    return _rejudged(run, samples, standing).judgement
 
-    tokens = correctness_from_json(read_artefact(run.folder, "20_correctness", run.info.run_id)["correctness"])
-    return judge(
-        Evidence(
-            plan=run.plan,
+
+def _rejudged(run: Run, samples: Journal, standing: Standing) -> Rejudged:
+    """Return what follows from the raw samples: the one path of notebooks, receipt and verifier."""
+    from lqw.receipt import Inputs, rejudge  # noqa: PLC0415
+
+    collected = read_artefact(run.folder, "10_collect", run.info.run_id)
+    return rejudge(
+        Inputs(
+            header=samples.header,
             starts=samples.starts,
-            min_window_s=run.params.protocol.min_window_s,
-            voids=tokens.voids,
+            identities=samples.identities,
             standing=standing,
-            targets=run.params.targets.targets,
+            reference=load_reference(run),
+            calibration=collected.get("calibration"),
         )
     )
 
@@ -273,25 +279,12 @@ def write_bands(run: Run, bands: Judgement, standing: Standing) -> str:
 def judge_run(run: Run) -> Judgement:
     """Recompute everything from the raw samples, and refuse artefacts that say otherwise."""
     from lqw.correctness import correctness_to_json  # noqa: PLC0415
-    from lqw.noise import json_form  # noqa: PLC0415
-    from lqw.receipt import Inputs, rejudge  # noqa: PLC0415
     from lqw.journal import read_journal  # noqa: PLC0415
+    from lqw.noise import json_form  # noqa: PLC0415
 
-    collected, tokens, bands = (
-        read_artefact(run.folder, stage, run.info.run_id) for stage in ("10_collect", "20_correctness", "30_noise_band")
-    )
+    tokens, bands = (read_artefact(run.folder, s, run.info.run_id) for s in ("20_correctness", "30_noise_band"))
     samples = read_journal(run.folder.journal)
-    standing, reference = load_standing(run, samples), load_reference(run)
-    again = rejudge(
-        Inputs(
-            header=samples.header,
-            starts=samples.starts,
-            identities=samples.identities,
-            standing=standing,
-            reference=reference,
-            calibration=collected.get("calibration"),
-        )
-    )
+    again = _rejudged(run, samples, load_standing(run, samples))
     if correctness_to_json(again.correctness) != tokens["correctness"]:
         raise IntegrityError("correctness.json does not follow from samples.jsonl", remedy="run notebook 20 again")
     if {str(r.row): None if r.band is None else json_form(r.band) for r in again.judgement.rows} != bands["bands"]:
