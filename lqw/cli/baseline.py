@@ -1,7 +1,5 @@
 """``lqw baseline adopt | show``: floors are measured and looked at here; nothing here lowers one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +14,13 @@ app = typer.Typer(no_args_is_help=True, help="The floors of a host, per epoch.")
 
 @app.command()
 def adopt(
-    params: Params, host: Host = None, store: Store = None, run: Run = None, resume: Resume = None, quiet: Quiet = False
+    params: Params,
+    *,
+    host: Host = None,
+    store: Store = None,
+    run: Run = None,
+    resume: Resume = None,
+    quiet: Quiet = False,
 ) -> None:
     """Measure the floor of a release, and take its tokens as reference. Refused where the epoch has its floors."""
     from lqw.cli.gate import execute

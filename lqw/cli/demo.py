@@ -106,7 +106,7 @@ def _summary(console: Console, done: list[Finished], named: dict[str, str], seco
         f"sick     {RELEASES[2]}: {sick.outcome} (exit {int(sick.status)}), {len(named)} rows below their floor",
         f"because  {'; '.join(worst[:2]) or 'no TTFT and prefill row: not for the reason it should'}",
         f"check    lqw verify {sick.stored}",
-        f"took     {int(seconds) // 60}:{int(seconds) % 60:02d} on this machine; the demo's margin class is wide, and says so",
+        f"took     {int(seconds) // 60}:{int(seconds) % 60:02d} here; the demo's margin class is wide, and says so",
     ]
     console.rule("summary", align="left")
     for line in lines:

@@ -20,6 +20,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No live display: the
 
 def gate(
     params: Params,
+    *,
     host: Host = None,
     store: Store = None,
     run: Run = None,

@@ -1,4 +1,4 @@
-"""``lqw selftest``: is this gate able to say PASS, RED and neither?"""
+"""``lqw selftest``: the proof that this gate can say PASS, RED and neither."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def bind_to_parent() -> None:
         die_with_parent(int(parent))
 
 
-def begin(  # noqa: PLR0913 - the parameters of a notebook, by name
+def begin(
     stage: str,
     *,
     run_dir: object,
@@ -165,7 +165,7 @@ def _params(stage: str, folder: Folder, info: RunInfo) -> Params:
         return load_params(info.params_file, host=info.host)
     if not folder.journal.is_file():
         raise UsageError(f"{folder.journal}: not there; nothing was collected", remedy="run notebook 10 first")
-    from lqw.receipt import params_of  # noqa: PLC0415 - imports what notebook 10 does not need
     from lqw.journal import read_journal  # noqa: PLC0415
+    from lqw.receipt import params_of  # noqa: PLC0415 - imports what notebook 10 does not need
 
     return params_of(read_journal(folder.journal).header)

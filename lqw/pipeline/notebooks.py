@@ -7,10 +7,13 @@ execution count, another cell id, or an edit of only one of the two.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lqw.errors import Exit
 from lqw.pipeline.runs import STAGES, notebooks_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["drift", "main", "notebook_text", "sync"]
 

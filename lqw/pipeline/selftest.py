@@ -100,9 +100,7 @@ def _run_case(case: Path, into: Path) -> CaseResult:
         ]
     )
     said = str(got.get("said", ""))
-    return CaseResult(
-        case.name, tuple([*problems, *([said] if problems and said else [])]), time.monotonic() - begun, said
-    )
+    return CaseResult(case.name, (*problems, *((said,) if problems and said else ())), time.monotonic() - begun, said)
 
 
 def run_cases(folder: Path, into: Path) -> list[CaseResult]:

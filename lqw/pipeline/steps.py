@@ -18,8 +18,8 @@ from lqw.pipeline.shown import Table
 if TYPE_CHECKING:
     from lqw.collect import CollectSummary
     from lqw.correctness import CorrectnessResult, IdentityReference
-    from lqw.noise import Reference
     from lqw.journal import Journal
+    from lqw.noise import Reference
     from lqw.ratchet import Baseline
     from lqw.receipt import Rejudged
     from lqw.samples import EngineFacts, HostFacts

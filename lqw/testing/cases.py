@@ -10,9 +10,9 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lqw.canonical import canonical_bytes, write_atomic
+from lqw.canonical import canonical_bytes, loads_strict, write_atomic
 from lqw.correctness import IdentityTask, reference_from, reference_to_json
 from lqw.errors import UsageError
 from lqw.journal import read_journal
@@ -20,6 +20,9 @@ from lqw.ratchet import adopt, baseline_to_json
 from lqw.receipt import Inputs, params_of, rejudge
 from lqw.receipt.inputs import epoch_of
 from lqw.verdict import Standing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["EXPECTED", "from_demo", "write_case"]
 
@@ -31,7 +34,8 @@ EXPECTED: dict[str, dict[str, Any]] = {
     "healthy": {"exit": 0, "outcome": "PASS", "red_rows": [], "void_rows": []},
     "one-token-prefill": {"exit": 1, "outcome": "RED", "red_rows": SICK_ROWS, "void_rows": []},
     "different-tokens": {"exit": 3, "outcome": "UNDECIDED", "red_rows": []},
-    "empty": {"exit": 3, "outcome": "UNDECIDED", "red_rows": [], "void_rows": []},
+    "empty": {"exit": 3, "outcome": "UNDECIDED", "red_rows": []},
+    "tampered": {"exit": 4, "outcome": "INVALID"},
 }
 
 
@@ -58,24 +62,39 @@ def write_case(folder: Path, floor: Path, journal: bytes, expected: dict[str, An
 def from_demo(demo: Path, out: Path) -> list[str]:
     """Make every case from the runs of *demo*; return the names of the cases that were made.
 
-    The folders ``1.1.0`` and ``1.2.0-one-token-prefill`` are those of ``lqw demo``; ``different-tokens`` is a run of a
-    subject whose answers differ (``lqw gate --run DEMO/different-tokens …``). ``empty`` is the healthy journal's header.
+    The folders ``1.1.0`` and ``1.2.0-one-token-prefill`` are those of ``lqw demo``; ``different-tokens`` is a run
+    of a subject whose answers differ (``lqw gate --run DEMO/different-tokens …``). ``empty`` is the healthy journal's header.
     """
     healthy = (demo / "1.1.0" / "samples.jsonl").read_bytes()
     journals = {
         "healthy": healthy,
         "one-token-prefill": (demo / "1.2.0-one-token-prefill" / "samples.jsonl").read_bytes(),
         "empty": healthy[: healthy.index(b"\n") + 1],
+        "tampered": _without_last_request(healthy),
     }
     different = demo / "different-tokens" / "samples.jsonl"
     if different.is_file():
         journals["different-tokens"] = different.read_bytes()
-    model = params_of(read_journal(demo / "1.1.0" / "samples.jsonl").header).release.models[0].name
+    params = params_of(read_journal(demo / "1.1.0" / "samples.jsonl").header)
+    model = params.release.models[0].name
     for name, journal in journals.items():
-        expected = dict(EXPECTED[name])
-        expected["red_rows"] = sorted(f"{model}/{short}" for short in EXPECTED[name]["red_rows"])
+        expected = {k: _rows(model, v) if k.endswith("_rows") else v for k, v in EXPECTED[name].items()}
+        if name == "different-tokens":
+            expected["void_rows"] = _rows(model, params.protocol.rows)
         write_case(out / name, demo / FLOOR / "samples.jsonl", journal, expected)
     return sorted(journals)
+
+
+def _rows(model: str, shorts: Sequence[str]) -> list[str]:
+    return sorted(f"{model}/{short}" for short in shorts)
+
+
+def _without_last_request(journal: bytes) -> bytes:
+    """Return the journal with the last request of its last start left out, as one who hides a bad number would."""
+    lines = journal.splitlines()
+    start = loads_strict(lines[-1])
+    start["requests"] = start["requests"][:-1]
+    return b"\n".join([*lines[:-1], canonical_bytes(start)]) + b"\n"
 
 
 if __name__ == "__main__":
