@@ -77,8 +77,15 @@ def _write(value: Any, out: list[str], depth: int) -> None:
 
 def _write_object(value: dict[Any, Any], out: list[str], depth: int) -> None:
     for opening, key in _layout(tuple(value)):
-        out.append(opening)
-        _write(value[key], out, depth)
+        item = value[key]
+        kind = type(item)
+        if kind is str:
+            out.append(opening + _encode_string(item))
+        elif kind is int and -MAX_INTEGER <= item <= MAX_INTEGER:
+            out.append(opening + int.__repr__(item))
+        else:
+            out.append(opening)
+            _write(item, out, depth)
     out.append("}" if value else "{}")
 
 

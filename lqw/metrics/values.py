@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import statistics
+from bisect import bisect_right
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from lqw.metrics.registry import Combine, RowId
@@ -63,20 +65,15 @@ def decode_tok_s(request: RequestSample) -> float:
 
 
 def _arrivals(request: RequestSample) -> list[int]:
-    stamps = [request.sent_ns + (request.ttft_ns or 0)]
-    for gap in request.gaps_ns:
-        stamps.append(stamps[-1] + gap)
-    return stamps
+    return list(accumulate(request.gaps_ns, initial=request.sent_ns + (request.ttft_ns or 0)))
 
 
 def _cumulative(stamps: list[int], counts: list[int], at: float) -> float:
     """Tokens that had arrived at time *at*, linear between arrivals (a chunk fills the gap before it)."""
-    total = float(counts[0]) if at >= stamps[0] else 0.0
-    for before, after, count in zip(stamps, stamps[1:], counts[1:], strict=False):
-        if at >= after:
-            total += count
-        elif at > before:
-            total += count * (at - before) / (after - before)
+    whole = bisect_right(stamps, at)
+    total = float(sum(counts[:whole]))
+    if 0 < whole < len(stamps):
+        total += counts[whole] * (at - stamps[whole - 1]) / (stamps[whole] - stamps[whole - 1])
     return total
 
 

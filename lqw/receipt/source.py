@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import os
 from functools import lru_cache
 from pathlib import Path
 
@@ -19,7 +19,11 @@ def source_sha256() -> str:
     A checkout and the wheel built from it give the same; an edited line gives another.
     """
     root = Path(lqw.__file__).parent
-    whole = hashlib.sha256()
-    for path in sorted(root.rglob("*.py"), key=lambda one: one.relative_to(root).as_posix()):
-        whole.update(f"{path.relative_to(root).as_posix()} {sha256_bytes(path.read_bytes())}\n".encode())
-    return whole.hexdigest()
+    found = {}
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        for name in names:
+            if name.endswith(".py"):
+                path = Path(folder, name)
+                found[path.relative_to(root).as_posix()] = sha256_bytes(path.read_bytes())
+    return sha256_bytes("".join(f"{name} {sha256}\n" for name, sha256 in sorted(found.items())).encode())

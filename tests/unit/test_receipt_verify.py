@@ -11,7 +11,7 @@ from lqw.canonical import canonical_bytes, loads_strict, sha256_bytes
 from lqw.errors import Exit, IntegrityError, UsageError
 from lqw.outcomes import Arm, Outcome, Purpose, Reason
 from lqw.plan import StartKey
-from lqw.receipt import build_receipt, verify_receipt
+from lqw.receipt import build_receipt, source, verify_receipt
 from lqw.receipt.build import seal
 from lqw.receipt.compare import differences
 from lqw.samples import Failure
@@ -272,3 +272,18 @@ def test_verifying_loads_no_engine_no_notebook_and_no_plotting():
     code = f"import sys, lqw.receipt, lqw.cli.verify; print([m for m in {heavy!r} if m in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+def test_the_source_hash_follows_every_line(tmp_path, monkeypatch):
+    (tmp_path / "sub" / "__pycache__").mkdir(parents=True)
+    (tmp_path / "__init__.py").write_text("a = 1\n")
+    (tmp_path / "sub" / "b.py").write_text("b = 1\n")
+    monkeypatch.setattr(source.lqw, "__file__", str(tmp_path / "__init__.py"))
+    hashes = [source.source_sha256.__wrapped__()]
+    (tmp_path / "sub" / "__pycache__" / "c.py").write_text("compiled")
+    assert source.source_sha256.__wrapped__() == hashes[0]
+    (tmp_path / "sub" / "b.py").write_text("b = 2\n")
+    hashes.append(source.source_sha256.__wrapped__())
+    (tmp_path / "sub" / "b.py").rename(tmp_path / "b.py")
+    hashes.append(source.source_sha256.__wrapped__())
+    assert len(set(hashes)) == 3
