@@ -12,12 +12,20 @@ from lqw.engines.binaries import file_sha256
 from lqw.errors import ParamsError
 
 if TYPE_CHECKING:
-    from lqw.params import ModelSpec
+    from lqw.params import ModelSpec, Params
 
-__all__ = ["resolve_model"]
+__all__ = ["resolve_model", "resolve_models"]
 
 _PACKAGE = "package:"
 _MAGIC = b"GGUF"
+
+
+def resolve_models(params: Params, cache_folder: Path) -> dict[str, Path]:
+    """Return the path of every model of a release, by name (see :func:`resolve_model`)."""
+    return {
+        model.name: resolve_model(model, base_folder=params.folder, cache_folder=cache_folder, file=params.path)
+        for model in params.release.models
+    }
 
 
 def resolve_model(model: ModelSpec, *, base_folder: Path, cache_folder: Path, file: str) -> Path:

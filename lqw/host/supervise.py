@@ -226,7 +226,8 @@ def start(
     log_path : path
         Where standard output and error go (created, truncated).
     run_id : str
-        The mark :func:`leftovers` looks for.
+        The mark :func:`leftovers` looks for. A mark this process itself carries goes before it, so that whoever
+        started the whole run finds everything below with one mark.
 
     Raises
     ------
@@ -245,7 +246,7 @@ def start(
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**env, RUN_ID: run_id},
+            env={**env, RUN_ID: os.environ.get(RUN_ID, run_id)},
             start_new_session=True,
             cwd=cwd,
         )
