@@ -124,7 +124,7 @@ def starts_of(plan_, rng, *, sd=0.05, pairs=None, effects=None, comparator_effec
     out, position = [], 0
     shorts = tuple(dict.fromkeys(row.short for row in plan_.rows))
     for model, orders in plan_.orders.items():
-        for pair, order in enumerate(orders[: pairs or len(orders)], start=1):
+        for pair, order in enumerate(orders[:pairs], start=1):
             for arm in order:
                 given = (effects if arm is Arm.SUBJECT else comparator_effects) or {}
                 mine = {k.rpartition("/")[2]: v for k, v in given.items() if "/" not in k or k.startswith(f"{model}/")}
