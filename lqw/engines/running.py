@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from lqw.engines.control import Control, ControlError
+from lqw.host.memory import MemorySampler
 from lqw.host.supervise import log_tail
 from lqw.outcomes import Reason
 from lqw.samples import Answer, Failure
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lqw.engines.base import Engine, HttpRequest, Prompt, StreamFormat
+    from lqw.host.gpu import VramMeter
     from lqw.host.supervise import Child
     from lqw.samples import EngineFacts
 
@@ -33,6 +36,8 @@ class RunningEngine:
         What runs: recorded after readiness, from the process itself.
     dropped_env : tuple of str
         Variables that were set here and were kept from the engine.
+    vram : VramMeter or None
+        With a GPU: the meter whose baseline was taken before the start.
     """
 
     engine: Engine
@@ -42,6 +47,7 @@ class RunningEngine:
     ready_s: float
     facts: EngineFacts
     dropped_env: tuple[str, ...] = ()
+    vram: VramMeter | None = None
     _stopped: list[bool] = field(default_factory=list, repr=False)
 
     def __enter__(self) -> Self:
@@ -109,6 +115,10 @@ class RunningEngine:
         except ControlError as err:
             return blank.model_copy(update={"failure": self._explain(err.failure)})
 
+    def memory(self) -> MemorySampler:
+        """Return a sampler of its memory, to be used as a context around the requests."""
+        return MemorySampler(self.pid, compute=self.facts.compute, vram=self.vram)
+
     def died(self) -> Failure | None:
         """Return ENGINE_DIED with the last log lines where the process has ended, else None."""
         if self.child.returncode() is None:
@@ -117,17 +127,29 @@ class RunningEngine:
         return Failure(reason=Reason.ENGINE_DIED, detail=detail, log_tail=log_tail(self.log_path))
 
     def stop(self, deadline_s: float = 10.0) -> Failure | None:
-        """End the whole process tree and wait for it; name what would not die. A second call does nothing."""
+        """End the whole process tree, wait for it and for its GPU memory; name what would not go.
+
+        A second call does nothing.
+        """
         if self._stopped:
             return None
         self._stopped.append(True)
+        end = time.monotonic() + deadline_s
         left = self.child.stop(deadline_s, signals=self.engine.stop_signals)
         if not left:
-            return None
+            return self._vram_returned(end)
         names = ", ".join(map(str, left))
         return Failure(
             reason=Reason.WRONG_PROCESS, detail=f"still there {deadline_s:g} s after the stop: {names}"[:4000]
         )
+
+    def _vram_returned(self, end: float) -> Failure | None:
+        while self.vram is not None and not self.vram.returned():
+            if time.monotonic() >= end:
+                detail = "the GPU's memory is still in use after the engine has ended: somebody else computes on it"
+                return Failure(reason=Reason.CONTENDED, detail=detail)
+            time.sleep(0.02)
+        return None
 
     def _explain(self, failure: Failure) -> Failure:
         """Return the death of the engine where that is the cause of a failed request."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lqw.engines.control import Control, ControlError
 from lqw.engines.running import RunningEngine
+from lqw.host.gpu import VramMeter
 from lqw.host.ports import free_port, who_listens, wrong_listener
 from lqw.host.supervise import log_tail, note, start
 from lqw.outcomes import Reason
@@ -49,9 +50,10 @@ def start_engine(engine: Engine, request: StartRequest, *, port: int | None = No
     if holders := who_listens(port):
         names = ", ".join(str(note(pid)) for pid in holders)
         return Failure(reason=Reason.WRONG_PROCESS, detail=f"port {port} is already served by {names}"[:4000])
+    vram = VramMeter.begin() if request.compute == "cuda" else None
     began = time.perf_counter()
     child = start(command, env=environment.variables, log_path=request.log_path, run_id=request.run_id)
-    started = _Started(engine, request, child, port, command, environment)
+    started = _Started(engine, request, child, port, command, environment, vram)
     try:
         outcome = started.prove(began)
     except BaseException:
@@ -72,6 +74,7 @@ class _Started:
     port: int
     command: list[str]
     environment: Environment
+    vram: VramMeter | None
 
     def prove(self, began: float) -> RunningEngine | Failure:
         engine, child = self.engine, self.child
@@ -86,6 +89,8 @@ class _Started:
                 return self.failed(err.failure.reason, err.failure.detail)
         if problem := engine.mismatch(settings, self.request):
             return self.failed(problem.reason, problem.detail)
+        if problem := self.not_offloaded():
+            return problem
         pinned = self.request.spec.sha256
         if pinned not in (None, identity.binary_sha256):
             return self.failed(Reason.WRONG_PROCESS, f"runs sha256 {identity.binary_sha256}, the params pin {pinned}")
@@ -99,7 +104,7 @@ class _Started:
             settings=settings,
             compute=self.request.compute,
         )
-        return RunningEngine(engine, child, _HOST, self.port, ready_s, facts, self.environment.dropped)
+        return RunningEngine(engine, child, _HOST, self.port, ready_s, facts, self.environment.dropped, self.vram)
 
     def wait_ready(self, control: Control, began: float) -> float | Failure:
         """Poll until ready; the process's death, a foreign listener and the deadline each end it at once."""
@@ -115,6 +120,20 @@ class _Started:
             if waited_s > limit_s:
                 return self.failed(Reason.FAILED_START, f"{name} was not ready {limit_s:g} s after its start")
             time.sleep(_POLL_S)
+
+    def not_offloaded(self) -> Failure | None:
+        """Return NO_OFFLOAD where the GPU holds too little for the model to be on it, whatever the log says.
+
+        Half the file: embeddings may stay on the host, but a fallback to the CPU leaves a bare context at most.
+        """
+        if self.vram is None:
+            return None
+        self.vram.sample(self.child.tree())
+        held, size = self.vram.peak_bytes or 0, self.request.model_path.stat().st_size
+        if held * 2 >= size:
+            return None
+        detail = f"{held} bytes on the GPU ({self.vram.method}) for a model of {size}: served from the CPU"
+        return self.failed(Reason.NO_OFFLOAD, detail)
 
     def failed(self, reason: Reason, detail: str) -> Failure:
         return Failure(reason=reason, detail=detail[:4000], log_tail=log_tail(self.child.log_path))

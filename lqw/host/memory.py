@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from lqw.host.supervise import tree
 from lqw.samples import MemoryPeaks
+
+if TYPE_CHECKING:
+    from lqw.host.gpu import VramMeter
 
 __all__ = ["MemorySampler", "read_status"]
 
@@ -42,12 +45,17 @@ class MemorySampler:
     pid : int
         Root of the tree (leader of its session).
     compute : {"cpu", "cuda"}
-        With ``cuda``, GPU memory is sampled too; see :mod:`lqw.host.gpu`.
+        With ``cuda``, GPU memory is sampled too.
+    vram : VramMeter, optional
+        A meter whose baseline was taken before the engine started (:meth:`RunningEngine.memory` passes it); without
+        one, the baseline is now.
     interval_s : float
         Time between samples.
     """
 
-    def __init__(self, pid: int, *, compute: Compute = "cpu", interval_s: float = 0.02) -> None:
+    def __init__(
+        self, pid: int, *, compute: Compute = "cpu", vram: VramMeter | None = None, interval_s: float = 0.02
+    ) -> None:
         self._pid = pid
         self._interval_s = interval_s
         self._done = threading.Event()
@@ -55,11 +63,11 @@ class MemorySampler:
         self._members: list[int] = [pid]
         self._anon = self._file = self._samples = 0
         self._hwm: dict[int, int] = {}
-        self._gpu = None
-        if compute == "cuda":
+        self._vram = vram
+        if compute == "cuda" and vram is None:
             from lqw.host.gpu import VramMeter  # noqa: PLC0415 - NVML is loaded only where a GPU is used
 
-            self._gpu = VramMeter()
+            self._vram = VramMeter.begin()
 
     def __enter__(self) -> Self:
         """Take the first sample and start the thread."""
@@ -80,8 +88,8 @@ class MemorySampler:
             rss_anon_bytes=self._anon if seen else None,
             rss_file_bytes=self._file if seen else None,
             vm_hwm_bytes=sum(self._hwm.values()) if seen else None,
-            vram_bytes=self._gpu.peak_bytes if self._gpu else None,
-            vram_method=self._gpu.method if self._gpu else None,
+            vram_bytes=self._vram.peak_bytes if self._vram else None,
+            vram_method=self._vram.method if self._vram else None,
             samples=self._samples,
         )
 
@@ -105,8 +113,8 @@ class MemorySampler:
             self._hwm[pid] = max(hwm, self._hwm.get(pid, 0))
             anon += one_anon
             file += one_file
-        if self._gpu is not None:
-            self._gpu.sample(self._members)
+        if self._vram is not None:
+            self._vram.sample(self._members)
         if found:
             self._samples += 1
             self._anon, self._file = max(self._anon, anon), max(self._file, file)

@@ -30,11 +30,13 @@ __all__ = [
     "RUN_ID",
     "Child",
     "ProcessNote",
+    "ancestors",
     "become_subreaper",
     "die_with_parent",
     "kill_leftovers",
     "leftovers",
     "log_tail",
+    "note",
     "start",
     "tree",
 ]
@@ -65,7 +67,6 @@ class _Stat:
     state: str
     ppid: int
     session: int
-    started: int  # clock ticks since boot: with the pid, names one process for ever
 
 
 def _stat(pid: int) -> _Stat | None:
@@ -74,12 +75,21 @@ def _stat(pid: int) -> _Stat | None:
     except OSError:
         return None
     fields = text[text.rindex(")") + 2 :].split()  # the name before it may hold blanks and brackets
-    return _Stat(pid, fields[0], int(fields[1]), int(fields[3]), int(fields[19]))
+    return _Stat(pid, fields[0], int(fields[1]), int(fields[3]))
 
 
 def _all_stats() -> list[_Stat]:
     pids = (int(entry) for entry in os.listdir(PROC) if entry.isdigit())  # noqa: PTH208 - half the cost of iterdir
     return [stat for stat in map(_stat, pids) if stat is not None]
+
+
+def ancestors(pid: int) -> list[int]:
+    """Return *pid* and the processes above it, nearest first."""
+    line: list[int] = []
+    while pid > 0 and pid not in line and (stat := _stat(pid)) is not None:
+        line.append(pid)
+        pid = stat.ppid
+    return line
 
 
 def tree(pid: int) -> list[int]:
@@ -257,12 +267,8 @@ def leftovers(run_id: str) -> list[ProcessNote]:
     """Return every living process that carries the run's mark, this one and its ancestors left out."""
     mark = f"{RUN_ID}={run_id}".encode()
     stats = {stat.pid: stat for stat in _all_stats() if stat.state not in "ZX"}
-    family, pid = set(), os.getpid()
-    while pid in stats and pid not in family:
-        family.add(pid)
-        pid = stats[pid].ppid
     found = []
-    for each in stats.keys() - family:
+    for each in stats.keys() - set(ancestors(os.getpid())):
         try:
             environ = (PROC / str(each) / "environ").read_bytes()
         except OSError:
