@@ -1,129 +1,26 @@
 """Every leaf of a receipt, changed: with a stale digest always INVALID; with the digest made anew, never a better verdict.
 
 A leaf is named by its path with list positions as ``*``. Each kind of leaf is changed in every way; what nothing can be
-derived from stands in ALLOWED, and the test holds that table exact in both directions.
+derived from stands in ``tests.support.tamper.ALLOWED``, and the test holds that table exact in both directions.
 """
 
 import copy
 import json
-from collections import defaultdict
 
 import pytest
 
-from lqw.canonical import canonical_bytes, loads_strict
+from lqw.canonical import canonical_bytes
 from lqw.errors import Exit
 from lqw.outcomes import Outcome
 from lqw.receipt import verify_receipt
 from lqw.receipt.build import seal
-from lqw.testing.receipts import adopt_floor, gate_receipt
-from lqw.testing.synthetic import synthetic_params
-
-ROWS = ("ttft@16", "decode")
-
-# Facts that no number of the verdict follows from. With a digest made anew (no signature yet) an edit of them goes
-# unseen; it cannot move the verdict. Everything that is not listed here is caught by recomputation.
-ALLOWED = {
-    # when and how long: wall clocks are for people, the verdict uses none of them
-    "run.finished_utc", "header.started_utc", "starts.*.started_utc", "starts.*.wall_s", "starts.*.ready_s",
-    "starts.*.origin_ns", "identities.*.started_utc", "identities.*.wall_s",
-    # names of this run and of who measured
-    "header.run_id", "header.lqw_version", "header.lqw_source_sha256", "header.host.kernel", "header.host.python",
-    "run.replayed",
-    # what ran, beyond engine, version, build, binary and compute class
-    "starts.*.engine.command.*", "starts.*.engine.settings.threads", "starts.*.telemetry",
-    "identities.*.engine.command.*", "identities.*.engine.settings.threads",
-    # of a request: when it was due and sent, the server's own clock, connection, bursts; the comparator's answer
-    "starts.*.requests.*.due_ns", "starts.*.requests.*.sent_ns", "starts.*.requests.*.end_ns",
-    "starts.*.requests.*.connect_ns", "starts.*.requests.*.burst_reads", "starts.*.requests.*.ids_sha256",
-    "starts.*.requests.*.text_sha256",
-    "starts.*.requests.*.timings.prompt_ms", "starts.*.requests.*.timings.prompt_n",
-    "starts.*.requests.*.timings.predicted_ms",
-    # memory that no row of this protocol reads
-    "starts.*.memory.rss_anon_bytes", "starts.*.memory.rss_file_bytes", "starts.*.memory.vm_hwm_bytes",
-    "starts.*.memory.vram_bytes", "starts.*.memory.samples",
-    # words about an answer: identity is judged by its ids
-    "identities.*.answers.*.text", "reference.models.tiny.shapes.single.p0.text",
-    "reference.models.tiny.shapes.single.p1.text",
-    # the client's calibration and the files of the run folder, which are compared where they lie beside the receipt
-    "calibration.cpu_share", "calibration.itl_error_p99_ms", "calibration.ttft_error_p50_ms",
-    "calibration.ttft_error_p99_ms", "sources.baseline", "sources.reference",
-    # of the floor and of earlier sessions: names, and what decides only where it exceeds the margin (the comparator's
-    # own scatter) or where a family has three rows (the floor's batch)
-    "standing.references.*.floor.d.*", "standing.references.*.floor.receipt_sha256", "standing.comparator.*.*.n",
-    "standing.comparator.*.*.sd", "standing.comparator.*.*.release", "reference.release",
-    "reference.models.tiny.engine", "reference.models.tiny.binary_sha256",
-}  # fmt: skip
+from tests.support import tamper
+from tests.support.tamper import ALLOWED, OPTIONAL, changed, kinds_of_leaf, leaves
 
 
 @pytest.fixture(scope="module")
 def receipts(tmp_path_factory):
-    """Return (a PASS, a RED) as parsed JSON, against one adopted floor."""
-    floor = synthetic_params(rows=ROWS, release="1.0.0", repeats=1)
-    store = adopt_floor(tmp_path_factory.mktemp("store"), floor)
-    params = synthetic_params(rows=ROWS, release="1.1.0", repeats=1)
-    good, bad = gate_receipt(store, params, seed=3), gate_receipt(store, params, seed=3, effects={"ttft@16": 3.0})
-    assert (verify_receipt(good).outcome, verify_receipt(bad).outcome) == (Outcome.PASS, Outcome.RED)
-    return loads_strict(good), loads_strict(bad)
-
-
-TEXTS = {"ids_sha256", "gpu", "driver", "cuda", "previous", "vram_method", "baseline", "reference", "sha256"}
-
-
-def leaves(value, path=()):
-    if isinstance(value, dict | list) and value:
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from leaves(item, (*path, key))
-    else:
-        yield path
-
-
-def pattern(path):
-    """Return the path with list positions, and keys that are names of rows, as ``*``."""
-    return ".".join("*" if isinstance(part, int) or "/" in part else part for part in path)
-
-
-def kinds_of_leaf(document):
-    """Return pattern → all paths of it."""
-    out = defaultdict(list)
-    for path in leaves(document):
-        out[pattern(path)].append(path)
-    return out
-
-
-def changed(document, path, how):
-    """Return a copy with the leaf at *path* changed, or None where that change is no change."""
-    out = copy.deepcopy(document)
-    holder = out
-    for part in path[:-1]:
-        holder = holder[part]
-    old = holder[path[-1]]
-    if how == "removed":
-        del holder[path[-1]]
-    elif how == "duplicated":
-        if not isinstance(holder, list):
-            return None  # a duplicate key cannot be in parsed JSON: see test_duplicate_keys
-        holder.insert(path[-1], copy.deepcopy(old))
-    else:
-        holder[path[-1]] = other_type(old) if how == "type" else other_value(old)
-        if old is None and how == "value" and path[-1] in TEXTS:
-            holder[path[-1]] = "0" * 64
-    return out
-
-
-def other_value(old):
-    if isinstance(old, bool):
-        return not old
-    if isinstance(old, int):
-        return round(old * 1.01) if old >= 100 else old + 1
-    if isinstance(old, float):
-        return old * 1.01
-    if isinstance(old, str):
-        return (("0" if old[0] != "0" else "1") + old[1:]) if old else "x"
-    return {"NoneType": 1, "list": [1], "dict": {"x": 1}}[type(old).__name__]
-
-
-def other_type(old):
-    return "1" if isinstance(old, bool | int | float) else 1 if isinstance(old, str) else "x"
+    return tamper.receipts(tmp_path_factory.mktemp("store"))
 
 
 def test_every_kind_of_leaf_is_caught_by_the_digest_alone(receipts):
@@ -140,39 +37,16 @@ def test_every_kind_of_leaf_is_caught_by_the_digest_alone(receipts):
 
 def test_no_leaf_buys_a_better_verdict_when_the_digest_is_made_anew(receipts):
     """Each kind of leaf, changed in each way, on a RED receipt: INVALID, or still RED where nothing follows from it."""
-    _, bad = receipts
-    unseen = set()
-    for name, paths in kinds_of_leaf(bad).items():
-        for how in ("value", "type", "removed", "duplicated"):
-            edited = changed(bad, paths[0], how)
-            if edited is None or name == "digest":
-                continue
-            verified = verify_receipt(seal(edited))
-            assert verified.exit_status in (Exit.INVALID, Exit.RED), (name, how)
-            if verified.exit_status != Exit.INVALID:
-                unseen.add((name, how))
-    values = {name for name, how in unseen if how == "value"}
+    said = list(tamper.tampered(receipts[1]))
+    assert {verified.exit_status for _, _, verified in said} == {Exit.INVALID, Exit.RED}
+    unseen = {(name, how) for name, how, verified in said if verified.exit_status != Exit.INVALID}
+    values, gone = ({name for name, how in unseen if how == wanted} for wanted in ("value", "removed"))
     assert values - ALLOWED == set(), "edits that recomputation should have caught"
     assert ALLOWED - values == set(), "entries of the table that are caught after all: take them out"
-    gone = {name for name, how in unseen if how == "removed"}
     assert gone <= ALLOWED | OPTIONAL, "removals that should have been caught"
     assert gone >= OPTIONAL, "entries of the table that are caught after all: take them out"
     assert {name for name, how in unseen if how in ("type", "duplicated")} <= ALLOWED
-
-
-# Fields that may be absent: they hold their default here (so that nothing changes), or are a cross-check that not every
-# engine can give. Their *values* are bound: see the other tables.
-OPTIONAL = {
-    "header.host.cuda", "header.host.driver", "header.host.gpu", "header.host.power_limit_w", "header.host.vram_mib",
-    "header.kind", "header.schema", "identities.*.kind", "starts.*.kind", "reference.schema",
-    "starts.*.failure", "starts.*.requests.*.failure", "identities.*.failure", "identities.*.answers.*.failure",
-    "starts.*.memory.vram_method", "starts.*.requests.*.gaps_ns", "starts.*.requests.*.timings.cache_n",
-    "starts.*.requests.*.timings.predicted_n",
-    "identities.*.answers.*.prompt_tokens", "reference.models.tiny.shapes.single.p0.prompt_tokens",
-    "reference.models.tiny.shapes.single.p1.prompt_tokens", "run.attempt", "run.earlier", "run.resumed",
-    "standing.differences", "standing.dropped", "standing.references.*.history", "standing.references.*.last",
-    "standing.retired", "standing.targets_met", "standing.tau",
-}  # fmt: skip
+    assert tamper.TABLE.read_text() == tamper.table(said), "run python -m tests.support.tamper"
 
 
 def test_every_single_number_of_the_samples_is_bound(receipts):
