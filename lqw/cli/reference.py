@@ -1,4 +1,4 @@
-"""``lqw reference adopt | show``: the token reference of a host (``<store>/<host>/reference.json``)."""
+"""``lqw reference adopt | show | rebase``: the token reference of a host (``<store>/<host>/reference.json``)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _held(path: Path) -> IdentityReference | None:
 def adopt(run_dir: Path, *, store: Store = Path("receipts")) -> None:
     """Adopt the answers of a run: new models join, changed answers are refused (exit 1)."""
     from lqw.canonical import canonical_bytes, write_atomic
-    from lqw.correctness import IdentityTask, adopt_reference, reference_from, reference_to_json
+    from lqw.correctness import IdentityTask, adopt_reference, model_sha256, reference_from, reference_to_json
     from lqw.errors import Exit, UsageError
     from lqw.journal import read_journal
 
@@ -47,7 +47,9 @@ def adopt(run_dir: Path, *, store: Store = Path("receipts")) -> None:
         word = "adopted" if name in adoption.added else "unchanged"
         print(f"{word}: {name}, answers of release {adoption.reference.models[name].release}")
     for name, difference in adoption.refused.items():
-        print(f"REFUSED: {name}: {difference}\n  remedy: a change of numerics needs a record (lqw reference rebase)")
+        held, now = model_sha256(adoption.reference.models[name]), model_sha256(new.models[name])
+        print(f"REFUSED: {name}: {difference}\n  held_sha256 {held}\n  new_sha256  {now}")
+        print("  remedy: a change of numerics needs a record with both (lqw reference rebase)")
     raise typer.Exit(int(Exit.RED if adoption.refused else Exit.PASS))
 
 
@@ -66,3 +68,41 @@ def show(host: str, *, store: Store = Path("receipts")) -> None:
         for shape, prompts in model.shapes.items():
             for prompt, answer in prompts.items():
                 print(f"    {shape:8} {prompt:10} by {answer.compared:4} {answer.text[:60]!r}")
+
+
+@app.command()
+def rebase(run_dir: Path, record: Path, *, store: Store = Path("receipts")) -> None:
+    """Replace one model's answers by a run's, on a signed record; the record is kept in <store>/<host>/records/."""
+    from lqw.canonical import canonical_bytes, sha256_file, write_atomic
+    from lqw.correctness import (
+        IdentityTask,
+        parse_reference_rebase,
+        rebase_reference,
+        reference_from,
+        reference_to_json,
+    )
+    from lqw.errors import UsageError
+    from lqw.journal import read_journal
+
+    receipt = run_dir / "receipt.json"
+    for path in (record, receipt):
+        if not path.is_file():
+            raise UsageError(f"{path}: no such file", remedy="name a finished run and the record's file")
+    journal = read_journal(run_dir / "samples.jsonl")
+    task = IdentityTask.from_header(journal.header)
+    data = record.read_bytes()
+    signed = parse_reference_rebase(data, name=str(record))
+    path = store / task.host / "reference.json"
+    kept = path.parent / "records" / f"reference-{signed.model}-{task.release}.json"
+    if kept.exists() and kept.read_bytes() != data:
+        raise UsageError(f"{kept}: another record of this release stands there", remedy="records are never overwritten")
+    rebased = rebase_reference(
+        _held(path),
+        reference_from(journal.identities, task=task),
+        signed,
+        evidence_sha256=sha256_file(receipt),
+        name=str(record),
+    )
+    write_atomic(kept, data)
+    write_atomic(path, canonical_bytes(reference_to_json(rebased)))
+    print(f"rebased: {signed.model}, answers of release {task.release}; record kept as {kept.name}")

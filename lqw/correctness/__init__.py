@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lqw.correctness.adoption import Adoption, adopt_reference
 from lqw.correctness.detectors import Finding, detect
 from lqw.correctness.identity import judge_identity, reference_from
+from lqw.correctness.rebase import ReferenceRebase, model_sha256, parse_reference_rebase, rebase_reference
 from lqw.correctness.reference import (
     IdentityReference,
     ModelReference,
@@ -40,6 +41,7 @@ __all__ = [
     "IdentityTask",
     "ModelReference",
     "ReferenceAnswer",
+    "ReferenceRebase",
     "adopt_reference",
     "correctness_from_json",
     "correctness_to_json",
@@ -48,7 +50,10 @@ __all__ = [
     "judge_correctness",
     "judge_identity",
     "judge_timed",
+    "model_sha256",
     "parse_reference",
+    "parse_reference_rebase",
+    "rebase_reference",
     "reference_from",
     "reference_to_json",
 ]

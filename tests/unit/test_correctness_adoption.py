@@ -5,10 +5,10 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from lqw.canonical import canonical_bytes
+from lqw.canonical import canonical_bytes, sha256_bytes
 from lqw.cli.reference import app
-from lqw.correctness import IdentityTask, adopt_reference, reference_from
-from lqw.errors import Exit, UsageError
+from lqw.correctness import IdentityTask, adopt_reference, model_sha256, reference_from
+from lqw.errors import Exit, ParamsError, UsageError
 from lqw.outcomes import Purpose
 from lqw.samples import Answer, Header, HostFacts, IdentityRecord
 
@@ -127,3 +127,77 @@ def test_nothing_to_adopt_and_nothing_to_show_are_exit_2(tmp_path, words):
     assert isinstance(error, UsageError)
     assert error.exit_status is Exit.USAGE
     assert not (tmp_path / "store").exists()
+
+
+# a change of numerics, by record
+
+
+REASON = (
+    "The attention kernel of 1.1.0 sums the heads in another order, which is neither better nor worse: the reference "
+    "implementation agrees with the new tokens in every prompt, perplexity on the held-out text moved by less than one "
+    "part in ten thousand, and the cosine record of the host passed with its usual margin."
+)
+
+
+@pytest.fixture
+def signed(tmp_path):
+    """A host that holds 1.0.0, a run of 1.1.0 with other tokens and a receipt, and the record that fits both."""
+    call("adopt", journal(tmp_path / "one"), "--store", tmp_path)
+    run = journal(tmp_path / "two", [1, 2, 3, 5], "1.1.0")
+    (run / "receipt.json").write_bytes(b"{}")
+    new = reference_from([record([1, 2, 3, 5])], task=task("1.1.0"))
+    form = {
+        "schema": "lqw-reference-rebase/1", "host": "box", "model": "m", "held_sha256": model_sha256(HELD.models["m"]),
+        "new_sha256": model_sha256(new.models["m"]), "reason": REASON, "evidence_receipt_sha256": sha256_bytes(b"{}"),
+        "author": "Ada Byron", "approver": "Grace Hopper", "created": "2026-01-05",
+    }  # fmt: skip
+
+    def rebase(**changes):
+        (tmp_path / "record.json").write_text(json.dumps({**form, **changes}), encoding="utf-8")
+        return call("rebase", run, tmp_path / "record.json", "--store", tmp_path)
+
+    return rebase
+
+
+def test_a_signed_record_replaces_the_answers_and_is_kept(tmp_path, signed):
+    done = signed()
+    assert (done.exit_code, done.output.startswith("rebased: m, answers of release 1.1.0")) == (0, True)
+    held = json.loads((tmp_path / "box/reference.json").read_bytes())["models"]["m"]
+    assert held["shapes"]["single"]["code"]["ids"] == [1, 2, 3, 5]
+    assert (tmp_path / "box/records/reference-m-1.1.0.json").read_bytes() == (tmp_path / "record.json").read_bytes()
+    assert call("adopt", tmp_path / "two", "--store", tmp_path).exit_code == 0, "the new answers are now the held ones"
+    assert isinstance(signed().exception, ParamsError), "a record is good for one change"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"host": "other"}, "host = 'other'"),
+        ({"model": "n"}, "holds no answers of it"),
+        ({"held_sha256": "0" * 64}, "the hash of the answers held is"),
+        ({"new_sha256": "0" * 64}, "the hash of the run's answers is"),
+        ({"evidence_receipt_sha256": "0" * 64}, "the hash of the run's receipt is"),
+        ({"reason": "faster"}, "reason"),
+        ({"reason": "x " * 200}, "20 different words"),
+        ({"approver": "ada byron"}, "two people"),
+        ({"created": "yesterday"}, "yesterday"),
+        ({"schema": "lqw-rebase/1"}, "schema"),
+    ],
+)
+def test_a_record_that_fits_nothing_changes_nothing(tmp_path, signed, change, words):
+    before = (tmp_path / "box/reference.json").read_bytes()
+    error = signed(**change).exception
+    assert isinstance(error, ParamsError)
+    assert words in str(error)
+    assert (tmp_path / "box/reference.json").read_bytes() == before
+    assert not (tmp_path / "box/records").exists()
+
+
+def test_refused_answers_print_the_hashes_a_record_needs(tmp_path, signed):
+    again = call("adopt", tmp_path / "two", "--store", tmp_path)
+    assert f"held_sha256 {model_sha256(HELD.models['m'])}" in again.output
+
+
+def test_a_run_without_receipt_is_no_evidence(tmp_path, signed):
+    (tmp_path / "two/receipt.json").unlink()
+    assert isinstance(signed().exception, UsageError)
