@@ -59,7 +59,7 @@ def kernel_environment(marker: str, home: Path) -> dict[str, str]:
     return env
 
 
-class _OnlySpec(KernelSpecManager):  # type: ignore[misc]
+class _OnlySpec(KernelSpecManager):
     """Knows one kernel: this very Python, whatever kernelspecs the machine has."""
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:

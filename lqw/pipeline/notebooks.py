@@ -28,10 +28,12 @@ def notebook_text(twin: Path) -> str:
     notebook = jupytext.reads(twin.read_text(encoding="utf-8"), fmt="py:percent")
     for number, cell in enumerate(notebook.cells):
         cell.id = f"{twin.stem}-{number:02d}"
-    notebook.metadata = nbformat.NotebookNode(kernelspec=KERNELSPEC, language_info={"name": "python"})
+    notebook.metadata.clear()
+    notebook.metadata.update(kernelspec=KERNELSPEC, language_info={"name": "python"})
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     nbformat.validate(notebook)
-    return str(nbformat.writes(notebook, indent=1)) + "\n"
+    text: str = nbformat.writes(notebook, indent=1)  # type: ignore[no-untyped-call]
+    return text + "\n"
 
 
 def drift(folder: Path) -> list[str]:

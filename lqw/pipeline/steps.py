@@ -37,6 +37,7 @@ __all__ = [
     "noise_bands",
     "show_bands",
     "show_engines",
+    "show_forest",
     "show_plan",
     "show_rows",
     "show_standing",

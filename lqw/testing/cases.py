@@ -62,8 +62,9 @@ def write_case(folder: Path, floor: Path, journal: bytes, expected: dict[str, An
 def from_demo(demo: Path, out: Path) -> list[str]:
     """Make every case from the runs of *demo*; return the names of the cases that were made.
 
-    The folders ``1.1.0`` and ``1.2.0-one-token-prefill`` are those of ``lqw demo``; ``different-tokens`` is a run
-    of a subject whose answers differ (``lqw gate --run DEMO/different-tokens …``). ``empty`` is the healthy journal's header.
+    The folders ``1.1.0`` and ``1.2.0-one-token-prefill`` are those of ``lqw demo``; ``different-tokens``, where there
+    is one, is a run of a subject whose answers differ (``lqw gate --run DEMO/different-tokens``); ``empty`` is the
+    healthy journal's header alone, ``tampered`` the healthy journal without its last request.
     """
     healthy = (demo / "1.1.0" / "samples.jsonl").read_bytes()
     journals = {
