@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import traceback
 
-import click
 import typer
 
 from lqw.cli import baseline, demo, gate, parity, reference, report, selftest, show, synth, verify
@@ -36,24 +35,20 @@ app.add_typer(reference.app, name="reference")
 def run(arguments: list[str] | None = None) -> int:
     """Run a command line and return its exit status; every error becomes its message and its remedy."""
     try:
-        status = app(arguments, standalone_mode=False)
-    except click.exceptions.Abort:
-        print("interrupted", file=sys.stderr)
-        return Exit.INTERRUPTED
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return Exit.INTERRUPTED
-    except click.ClickException as err:
-        err.show()
-        return Exit.USAGE
+        app(arguments)  # ends in SystemExit: 2 for a command line it does not know, 130 for Ctrl-C
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else Exit.PASS
     except LqwError as err:
         print(f"lqw: {err}", file=sys.stderr)
         return err.exit_status
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return Exit.INTERRUPTED
     except Exception:  # noqa: BLE001 - the last line of defence: named, with its traceback, and never a verdict
         traceback.print_exc()
         print("lqw: internal error: NOT A VERDICT", file=sys.stderr)
         return Exit.INTERNAL
-    return int(status) if isinstance(status, int) else Exit.PASS
+    return Exit.PASS
 
 
 def main() -> None:
