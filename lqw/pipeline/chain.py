@@ -7,6 +7,8 @@ disturbed what was measured after it.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
 import threading
 from contextlib import contextmanager
@@ -108,6 +110,9 @@ def run_chain(job: Job) -> ChainResult:
 def _clean(job: Job) -> tuple[str, ...]:
     """Kill what is left and name it."""
     found, still = kill_leftovers(job.marker)
+    for left in found:
+        with contextlib.suppress(OSError):  # an orphan this process adopted; another's child is reaped by its parent
+            os.waitpid(left.pid, os.WNOHANG)
     named = [f"killed leftover process {left.pid}: {left.command}" for left in found if left not in still]
     return (*named, *(f"could not kill process {left.pid}: {left.command}" for left in still))
 
