@@ -68,5 +68,7 @@ def _reference(store: Store, host: str, journal: Journal) -> list[str]:
     held = parse_reference(place.read_bytes(), name=str(place)) if place.is_file() else None
     new = reference_from(journal.identities, task=IdentityTask.from_header(journal.header))
     adoption = adopt_reference(held, new)
-    write_atomic(place, canonical_bytes(reference_to_json(adoption.reference)))
-    return [f"token reference: {', '.join(sorted(adoption.reference.models)) or 'none'}"]
+    if adoption.added:
+        write_atomic(place, canonical_bytes(reference_to_json(adoption.reference)))
+    notes = [f"token reference: {', '.join(sorted(adoption.reference.models)) or 'none'}"]
+    return notes + [f"token reference of {name} REFUSED: {why}" for name, why in adoption.refused.items()]

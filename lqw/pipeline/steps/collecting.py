@@ -1,0 +1,61 @@
+"""Stage 10: plan and measurement."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lqw.errors import UsageError
+from lqw.outcomes import Purpose
+from lqw.pipeline.artefacts import write_artefact
+from lqw.pipeline.runs import JOURNAL
+from lqw.pipeline.shown import Table
+from lqw.pipeline.steps.shared import held_baseline
+
+if TYPE_CHECKING:
+    from lqw.collect import CollectSummary
+    from lqw.pipeline.begin import Run
+    from lqw.samples import EngineFacts, HostFacts
+    from lqw.verdict import Standing
+
+__all__ = ["collect", "show_plan", "write_collected"]
+
+
+def show_plan(run: Run) -> Table:
+    """Return the plan: every row that must exist, and what it is taken from."""
+    rows = tuple((str(row), row.kind.title, row.kind.unit, str(row.kind.family)) for row in run.plan.rows)
+    return Table("Rows this run must account for", ("row", "what", "unit", "family"), rows)
+
+
+def collect(run: Run) -> CollectSummary:
+    """Measure: start engines, time requests, journal every start; resumes what the journal already holds."""
+    from lqw.collect import collect as measure  # noqa: PLC0415 - sockets and engines, for notebook 10 alone
+
+    def standing_of(host: HostFacts, comparator: EngineFacts, models: dict[str, str]) -> Standing:
+        return _standing_now(run, host, comparator, models)
+
+    return measure(
+        run.params, run.plan, run.folder.path, run_id=run.info.run_id, standing_of=standing_of, progress=run.progress
+    )
+
+
+def _standing_now(run: Run, host: HostFacts, comparator: EngineFacts, models: dict[str, str]) -> Standing:
+    """Return the standing as soon as the comparator is known; UsageError when a floor would be adopted twice."""
+    from lqw.ratchet import epoch_key, references_for  # noqa: PLC0415
+
+    key = epoch_key(run.params, host, comparator, models)
+    baseline = held_baseline(run)
+    standing = references_for(baseline, key, run.plan.rows, day=run.info.started_utc[:10])
+    epoch = baseline.find(key) if baseline is not None else None
+    if run.info.purpose is Purpose.ADOPT and epoch is not None:
+        waiting = [e for e in epoch.rows.values() if e.improved_by == run.params.release.release]
+        if not waiting and all(row in epoch.rows for row in run.plan.rows):
+            raise UsageError(
+                f"{run.info.store}: every row of this epoch has a floor, set by {epoch.opened_by}",
+                remedy="a floor is lowered by a rebase record only; to try something out, give another --store DIR",
+            )
+    return standing
+
+
+def write_collected(run: Run, summary: CollectSummary) -> str:
+    """Write collect.json; return its sha256."""
+    return write_artefact(run.folder, "10_collect", run.info.run_id, summary.to_json(), inputs=[JOURNAL])
