@@ -46,7 +46,8 @@ class Journal:
     @property
     def next_position(self) -> int:
         """Return the running number of the next start."""
-        return 1 + max((record.position for record in (*self.starts, *self.identities)), default=-1)
+        positions = [start.position for start in self.starts] + [one.position for one in self.identities]
+        return 1 + max(positions, default=-1)
 
 
 def _record(line: bytes, where: str) -> Header | StartRecord | IdentityRecord:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lqw.engines.running import RunningEngine
-    from lqw.params import EngineSpec, LaunchSpec, Params
+    from lqw.params import EngineSpec, Params
     from lqw.plan import StartKey
     from lqw.samples import Answer, RequestSample
 
@@ -92,8 +92,8 @@ class _Found:
     failure: Failure | None = None
 
 
-def _ask_all(site: Site, running: RunningEngine, launch: LaunchSpec, model: str, origin_ns: int, found: _Found) -> None:
-    prompts = site.prompts_for(model, running)
+def _ask_all(site: Site, running: RunningEngine, key: StartKey, origin_ns: int, found: _Found) -> None:
+    launch, prompts = site.params.protocol.launches[key.launch], site.prompts_for(key.model, running)
     if isinstance(prompts, Failure):
         found.failure = prompts
         return
@@ -133,7 +133,7 @@ def timed_start(site: Site, key: StartKey, position: int, telemetry: dict[str, A
     else:
         with outcome as running:
             found.engine, found.ready_s = running.facts, running.ready_s
-            _ask_all(site, running, launch, key.model, origin_ns, found)
+            _ask_all(site, running, key, origin_ns, found)
             left = running.stop()
         found.failure = found.failure or left
     return StartRecord(
@@ -160,13 +160,15 @@ def _answer_all(site: Site, running: RunningEngine, model: str, found: _Found) -
         found.failure = prompts
         return
     identity = site.params.protocol.identity
+    asked: dict[str, Prompt] = {}
+    for name, text in site.params.prompts.items():
+        ids = running.tokenize(text)
+        if isinstance(ids, Failure):
+            found.failure = ids
+            return
+        asked[name] = Prompt(tuple(ids), text)
     for repeat in range(identity.repeats):
-        for name, text in site.params.prompts.items():
-            ids = running.tokenize(text)
-            if isinstance(ids, Failure):
-                found.failure = ids
-                return
-            prompt = Prompt(tuple(ids), text)
+        for name, prompt in asked.items():
             answer = running.answer(
                 prompt,
                 identity.output_tokens,

@@ -141,7 +141,8 @@ def _openai(told: Told, event: Event, value: dict[str, Any]) -> None:
     choices = value.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     told.finished = told.finished or choice.get("finish_reason") is not None
-    delta = choice.get("delta") if isinstance(choice.get("delta"), dict) else {}
+    said = choice.get("delta")
+    delta: dict[str, Any] = said if isinstance(said, dict) else {}
     channels = [choice.get("text"), delta.get("content"), delta.get("reasoning_content"), delta.get("reasoning")]
     text = "".join(part for part in channels if isinstance(part, str))
     ids = _logprob_ids(choice.get("logprobs"))
@@ -153,10 +154,9 @@ def _openai(told: Told, event: Event, value: dict[str, Any]) -> None:
 
 def _logprob_ids(value: Any) -> list[int]:
     content = value.get("content") if isinstance(value, dict) else None
-    entries = (
-        [entry.get("token_id") for entry in content if isinstance(entry, dict)] if isinstance(content, list) else []
-    )
-    return [entry for entry in entries if _count(entry) is not None]
+    entries = content if isinstance(content, list) else []
+    found = [_count(entry.get("token_id")) for entry in entries if isinstance(entry, dict)]
+    return [token for token in found if token is not None]
 
 
 def _ollama(told: Told, event: Event, value: dict[str, Any]) -> None:

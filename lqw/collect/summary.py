@@ -43,6 +43,7 @@ class CollectSummary:
         tally: Tally,
         starts: Sequence[StartRecord],
         identities: Sequence[IdentityRecord],
+        *,
         prompts: PromptStore,
         calibration: Calibration,
         wall_s: float,
@@ -81,7 +82,8 @@ class CollectSummary:
         failed = sum(1 for start in starts if start["failure"])
         again = "" if self.collect["resumed_at"] is None else f", resumed at start {self.collect['resumed_at']}"
         return (
-            f"{len(starts)} starts, {failed} failed, {self.collect['looks']} looks, {self.collect['wall_s']:.0f} s{again}; "
+            f"{len(starts)} starts, {failed} failed, {self.collect['looks']} looks, "
+            f"{self.collect['wall_s']:.0f} s{again}; "
             f"client error of TTFT: median {self.calibration['ttft_error_p50_ms']} ms, "
             f"p99 {self.calibration['ttft_error_p99_ms']} ms"
         )

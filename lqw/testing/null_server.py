@@ -1,8 +1,8 @@
 """A server that computes nothing: tokens at known times, each event carrying the moment it was sent.
 
 The client is calibrated against it: what it says took longer than this server says is the client's own error. It runs
-in a process of its own and needs the standard library only (``python -I -S null_server.py PORT``). A request's JSON body
-says what to send::
+in a process of its own and needs the standard library only (``python -I -S null_server.py PORT``). A request's JSON
+body says what to send::
 
     {"ttft_ms": 50.0, "gap_ms": 2.0, "n": 64}
 
@@ -41,7 +41,8 @@ def _read_request(sock: socket.socket) -> bytes:
     return body
 
 
-def _chunk(text: str) -> bytes:
+def _event(fields: str) -> bytes:
+    text = f'data: {{"content":"x",{fields}}}\n\n'
     return f"{len(text):x}\r\n{text}\r\n".encode()
 
 
@@ -66,12 +67,11 @@ def _serve(sock: socket.socket) -> None:
         for number in range(1, count + 1):
             _sleep_until(int(first_ns + (number - 1) * gap_ns))
             sent = time.perf_counter_ns()
-            event = f'{{"content":"x","tokens":[1],"stop":false,"tokens_predicted":{number},"got_ns":{got},"sent_ns":{sent}}}'
-            sock.sendall(_chunk(f"data: {event}\n\n"))
-        last = (
-            f'{{"content":"","tokens":[],"stop":true,"tokens_predicted":{count},"timings":{{"predicted_n":{count}}}}}'
-        )
-        sock.sendall(_chunk(f"data: {last}\n\n") + b"0\r\n\r\n")
+            sock.sendall(
+                _event(f'"tokens":[1],"stop":false,"tokens_predicted":{number},"got_ns":{got},"sent_ns":{sent}')
+            )
+        last = f'"tokens":[],"stop":true,"tokens_predicted":{count},"timings":{{"predicted_n":{count}}}'
+        sock.sendall(_event(last) + b"0\r\n\r\n")
 
 
 def main(port: int) -> None:
