@@ -112,7 +112,7 @@ class LaunchSpec(Strict):
     """One fresh start of an engine, per arm: its slots and the steps it serves, in order."""
 
     slots: int = Field(ge=1, le=256)
-    steps: list[StepSpec] = Field(min_length=1)
+    steps: list[StepSpec] = Field(min_length=1, max_length=64)
 
     @property
     def context_tokens_per_slot(self) -> int:
@@ -140,9 +140,9 @@ class ProtocolSpec(Strict):
 
     schema_: Literal["lqw-protocol/1"] = Field(alias="schema")
     name: Name
-    rows: list[str] = Field(min_length=1)
-    launches: list[LaunchSpec] = Field(min_length=1)
-    looks: list[int] = Field(default=[3, 5, 7, 9], min_length=1)
+    rows: list[str] = Field(min_length=1, max_length=256)
+    launches: list[LaunchSpec] = Field(min_length=1, max_length=64)
+    looks: list[int] = Field(default=[3, 5, 7, 9], min_length=1, max_length=16)
     floor_pairs: int = Field(default=10, ge=6, le=50)
     identity: IdentitySpec = IdentitySpec()
     corpus: str = "corpus.txt"
@@ -156,6 +156,8 @@ class ProtocolSpec(Strict):
     def _looks(cls, looks: list[int]) -> list[int]:
         if looks[0] < 3 or any(b <= a for a, b in itertools.pairwise(looks)):  # noqa: PLR2004
             raise ValueError("looks must rise strictly and start at 3 or more: fewer pairs cannot show a variance")
+        if looks[-1] > 200:  # noqa: PLR2004
+            raise ValueError("more than 200 pairs: lengthen the work of a start instead")
         return looks
 
     @model_validator(mode="after")
@@ -213,7 +215,7 @@ class ReleaseSpec(Strict):
     seed: int = Field(ge=0, lt=2**53)
     subject: EngineSpec
     comparator: EngineSpec
-    models: list[ModelSpec] = Field(min_length=1)
+    models: list[ModelSpec] = Field(min_length=1, max_length=64)
 
     @field_validator("models")
     @classmethod

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from lqw.receipt.problems import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from lqw.params import LaunchSpec, Params, StepSpec
+    from lqw.params import Params, StepSpec
     from lqw.samples import RequestSample, StartRecord
 
 __all__ = ["request_problems"]
@@ -34,8 +34,8 @@ def request_problems(params: Params, starts: Sequence[StartRecord]) -> Iterator[
         if start.launch >= len(launches):
             yield Problem(f"{where}.launch", start.launch, f"below {len(launches)}")
             continue
-        yield from _complete(where, start, launches[start.launch])
         steps = {step.step_id: step for step in launches[start.launch].steps}
+        yield from _complete(where, start, steps)
         for number, request in enumerate(start.requests):
             field = f"{where}.requests.{number}"
             step = steps.get(request.step)
@@ -58,21 +58,33 @@ def _due(step: StepSpec) -> Iterator[_Key]:
         yield from ((step.step_id, "timed", repeat, stream) for repeat in range(step.repeats))
 
 
-def _complete(where: str, start: StartRecord, launch: LaunchSpec) -> Iterator[Problem]:
-    due = {key for step in launch.steps for key in _due(step)}
-    primed = {step.step_id for step in launch.steps if step.kind == "cached"}
+def _planned(key: _Key, steps: Mapping[str, StepSpec]) -> bool:
+    name, role, repeat, stream = key
+    step = steps.get(name)
+    if step is None or stream >= step.streams:
+        return False
+    if role == "prime":
+        return step.kind == "cached"
+    return repeat < (step.warmups if role == "warmup" else step.repeats)
+
+
+def _complete(where: str, start: StartRecord, steps: Mapping[str, StepSpec]) -> Iterator[Problem]:
     got = Counter(_key(request) for request in start.requests)
     for key, count in got.items():
         if count > 1:
             yield Problem(f"{where}.requests", f"{_name(key)} stands {count} times", "once")
-        elif key not in due and not (key[1] == "prime" and key[0] in primed):
+        elif not _planned(key, steps):
             yield Problem(f"{where}.requests", f"{_name(key)} was measured", "it was not planned")
     if start.failure is not None or any(request.failure for request in start.requests):
         return
-    for key in sorted(due - got.keys()):
-        yield Problem(f"{where}.requests", f"{_name(key)} is not there", "it was planned")
-    for step in sorted(primed - {key[0] for key in got if key[1] == "prime"}):
-        yield Problem(f"{where}.requests", f"{step} was never primed", "a cached step primes first")
+    for step in steps.values():
+        # Lazily and only the first: a plan may ask for far more than a document holds.
+        missing = next((key for key in _due(step) if key not in got), None)
+        if missing is not None:
+            yield Problem(f"{where}.requests", f"{_name(missing)} is not there", "it was planned")
+    primed = {key[0] for key in got if key[1] == "prime"}
+    for name in sorted(name for name, step in steps.items() if step.kind == "cached" and name not in primed):
+        yield Problem(f"{where}.requests", f"{name} was never primed", "a cached step primes first")
 
 
 def _name(key: _Key) -> str:

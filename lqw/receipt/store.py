@@ -25,6 +25,7 @@ __all__ = ["BASELINE", "REFERENCE", "Attempt", "Next", "Store", "receipt_name"]
 BASELINE = "baseline.json"
 REFERENCE = "reference.json"
 _RESERVED = re.compile(r"(baseline|reference)|.*\.attempt\d+")
+_SAFE = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}")
 _ATTEMPT = re.compile(r"\.attempt([1-9]\d{0,5})\.json$")
 
 
@@ -54,8 +55,9 @@ class Next:
 
 def receipt_name(version: str, attempt: int = 1) -> str:
     """Return a receipt's file name; UsageError for a version whose name another file of the store has."""
-    if _RESERVED.fullmatch(version):
-        raise UsageError(f"release {version!r}: that name is taken in a store", remedy="give the release another name")
+    if _RESERVED.fullmatch(version) or not _SAFE.fullmatch(version):
+        text = f"release {version[:80]!r}: no file of a store can have that name, or another one has"
+        raise UsageError(text, remedy="give the release another name")
     return f"{version}.json" if attempt == 1 else f"{version}.attempt{attempt}.json"
 
 
@@ -72,7 +74,9 @@ class Store:
         self.root = Path(root)
 
     def folder(self, host: str) -> Path:
-        """Return the folder of one host."""
+        """Return the folder of one host; UsageError for a name that no folder below the root can have."""
+        if not _SAFE.fullmatch(host):
+            raise UsageError(f"host {host[:80]!r}: not a host's name", remedy="use letters, digits, dots and dashes")
         return self.root / host
 
     def baseline(self, host: str) -> Path:

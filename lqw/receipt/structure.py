@@ -7,6 +7,7 @@ honest run has none of it, so each finding makes the run INVALID.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from lqw.outcomes import Arm
@@ -42,13 +43,13 @@ def structure_problems(
         As rebuilt from the header.
     starts, identities : sequences of records
     """
-    found = [
-        *_header(header, params, plan),
-        *_positions(starts, identities),
-        *_engines(params, starts, identities),
-        *request_problems(params, starts),
-    ]
-    return tuple(found[:MOST])
+    found = chain(
+        _header(header, params, plan),
+        _positions(starts, identities),
+        _engines(params, starts, identities),
+        request_problems(params, starts),
+    )
+    return tuple(islice(found, MOST))
 
 
 def _header(header: Header, params: Params, plan: Plan) -> Iterator[Problem]:

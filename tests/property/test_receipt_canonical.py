@@ -58,3 +58,10 @@ def test_refuses_depth_beyond_the_limit():
         deep = [deep]
     with pytest.raises(IntegrityError, match="deeper than 64"):
         canonical_bytes(deep)
+
+
+def test_refuses_a_string_beyond_the_limit():
+    assert canonical_bytes(["x" * 100_000])
+    for value in ("x" * 100_001, {"k": "x" * 100_001}, {"x" * 100_001: 1}):
+        with pytest.raises(IntegrityError, match="long"):
+            canonical_bytes(value)

@@ -6,6 +6,7 @@ from lqw.canonical import canonical_bytes, loads_strict
 from lqw.errors import Exit, IntegrityError, UsageError
 from lqw.outcomes import Outcome, Purpose
 from lqw.receipt import verify_receipt
+from lqw.receipt.build import seal
 from lqw.receipt.store import Next, Store, receipt_name
 from lqw.testing.receipts import adopt_floor, gate_receipt, receipt_of, stored
 from lqw.testing.synthetic import synthetic_params, synthetic_run
@@ -117,10 +118,31 @@ def test_a_replay_is_not_stored(store):
         store.put(draft)
 
 
-@pytest.mark.parametrize("version", ["baseline", "reference", "1.0.0.attempt2"])
-def test_versions_whose_files_would_be_others_are_refused(version):
-    with pytest.raises(UsageError, match="taken"):
-        receipt_name(version)
+@pytest.mark.parametrize("name", ["baseline", "reference", "1.0.0.attempt2", "../1.0.0", "a/b", "", ".x", "x" * 65])
+def test_versions_whose_files_would_be_others_are_refused(name):
+    with pytest.raises(UsageError, match="no file of a store"):
+        receipt_name(name)
+
+
+@pytest.mark.parametrize("host", ["..", "a/b", "", "/etc", "x\ny"])
+def test_hosts_that_are_no_folder_of_the_store_are_refused(host, tmp_path):
+    with pytest.raises(UsageError, match="not a host's name"):
+        Store(tmp_path).baseline(host)
+
+
+def test_floors_and_tokens_are_compared_with_the_files_beside_while_those_are_the_same(store):
+    """A RED moves nothing, so its sources still lie beside it: an invented floor is seen."""
+    place = put(store, "1.1.0", effects=RED)
+    assert verify_receipt(place).problems == ()
+    document = loads_strict(place.read_bytes())
+    document["standing"]["retired"] = ["tiny/agg@1"]
+    document["reference"]["models"]["tiny"]["engine"] = "another"
+    place.write_bytes(seal(document))
+    found = {(p.field, p.check) for p in verify_receipt(place).problems}
+    assert {("standing.retired", "recompute"), ("reference.models.tiny.engine", "recompute")} <= found
+    store.baseline("synthetic").write_text("{}")
+    store.reference("synthetic").unlink()
+    assert verify_receipt(place).problems == ()  # other files now: nothing to compare with
 
 
 def test_an_empty_store_awaits_attempt_one(tmp_path):
