@@ -42,9 +42,8 @@ def suite_tests(
     ``G = mean_r(D − F)``; RED below ``−2.576·sqrt(Σse²/m² + 2τ_c²)``. That variance takes rows for independent, but the
     rows of one model come from the same starts and share their luck. So the spread of the *pair means* over a model's
     rows is estimated too, from this run's and the floor's pairs, and the test needs both: RED only below
-    ``−t.isf(0.005/k, ν)·sqrt(Σ_models w²·s²_mean·(1/n + 1/n_F) + 2τ_c²)`` as well, k being the
-    number of families tested.
-    On a quiet host τ_c rules both; on a loud one the second keeps k tests together at 0.5 %.
+    ``−sqrt(t²·V + 2.576²·2τ_c²)`` as well, with ``V = Σ_models w²·s²_mean·(1/n + 1/n_F)``, ``t = t.isf(0.005/k, ν)``,
+    k families tested. On a quiet host τ_c rules both; on a loud one the second keeps the k tests together at 0.5 %.
     """
     families: dict[Family, list[_Member]] = defaultdict(list)
     for row, band in bands.items():
@@ -61,7 +60,7 @@ def _test(family: Family, members: Sequence[_Member], level: float) -> SuiteResu
     shared, df = _shared_variance(members)
     common = 2 * TAU_COMMON**2
     as_independent = Z * math.sqrt(independent + common)
-    as_shared = float(t_isf(level, df)) * math.sqrt(shared + common) if df > 0 else 0.0
+    as_shared = math.sqrt(float(t_isf(level, df)) ** 2 * shared + Z**2 * common) if df > 0 else 0.0
     threshold = -max(as_independent, as_shared)
     se = math.sqrt(max(independent, shared) + common)
     return SuiteResult(family=str(family), rows=m, mean_delta=mean, se=se, threshold=threshold, red=mean < threshold)
