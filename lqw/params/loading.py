@@ -17,6 +17,8 @@ from lqw.params.specs import HostSpec, IdentityPrompts, Params, ProtocolSpec, Re
 
 __all__ = ["load_params", "parse_spec"]
 
+_SETTING_KINDS = {"bool", "int", "float", "str"}
+
 _Spec = TypeVar("_Spec", bound=Strict)
 
 
@@ -78,14 +80,18 @@ def parse_spec(spec: type[_Spec], path: Path, files: dict[str, str], root: Path,
         return spec.model_validate(raw)
     except ValidationError as err:
         first = err.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "(document)"
+        where = [str(part) for part in first["loc"]]
+        problem = first["msg"]
+        if where and where[-1] in _SETTING_KINDS:  # a union reports each branch; the reader wants the field
+            where, problem = where[:-1], "neither a finite number, a text, nor true or false"
+        field = ".".join(where) or "(document)"
         hint = {
             "extra_forbidden": f"remove it, or check its spelling; known here: {', '.join(_known(spec))}",
             "missing": "add the field; docs/operators-guide.md has a whole example",
         }.get(first["type"], "correct the value; docs/operators-guide.md lists every field")
         value = "(absent)" if first["type"] == "missing" else first["input"]
         more = f" (and {err.error_count() - 1} more)" if err.error_count() > 1 else ""
-        raise ParamsError(file=str(path), field=field, value=value, problem=first["msg"] + more, remedy=hint) from err
+        raise ParamsError(file=str(path), field=field, value=value, problem=problem + more, remedy=hint) from err
 
 
 def _known(spec: type[BaseModel]) -> list[str]:
