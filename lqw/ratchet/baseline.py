@@ -14,6 +14,7 @@ from lqw.canonical import canonical_bytes, loads_strict
 from lqw.errors import IntegrityError
 from lqw.noise.rows import Reference, Row, RowReferences, Spread
 from lqw.ratchet.epoch import EpochKey, epoch_differences
+from lqw.ratchet.session import session_sd
 from lqw.samples import Record
 from lqw.verdict.evidence import ComparatorPoint, Standing
 
@@ -139,6 +140,7 @@ def references_for(
         epoch_sha256=key.sha256,
         references={row: _references(entry, day) for row, entry in active.items()},
         comparator={row: _comparator(entry) for row, entry in active.items()},
+        tau=session_sd((entry.floor, *entry.history) for entry in epoch.rows.values()),
         targets_met=tuple(row for row, entry in active.items() if entry.target_met_by),
         retired=tuple(row for row, entry in entries.items() if entry.state is RatchetState.RETIRED),
         dropped=tuple(
