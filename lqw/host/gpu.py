@@ -91,9 +91,7 @@ class Gpu:
         cuda = self.ask("nvmlSystemGetCudaDriverVersion")
         names = [str(self.ask("nvmlDeviceGetName", one)) for one in self.devices]
         return {
-            "gpu": names[0]
-            if len(set(names)) == 1 == len(names)
-            else f"{len(names)} x {', '.join(sorted(set(names)))}",
+            "gpu": names[0] if len(names) == 1 else f"{len(names)} x {', '.join(sorted(set(names)))}",
             "vram_mib": None if memory is None else int(memory.total) // _MIB,
             "power_limit_w": None if limit is None else round(limit / 1000),
             "driver": self.ask("nvmlSystemGetDriverVersion"),

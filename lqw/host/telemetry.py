@@ -26,8 +26,6 @@ THROTTLES = {
     "hw_power_brake": 0x80,
 }
 _VOIDS = ("sw_power_cap", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_slowdown", "hw_power_brake")
-# Part of the samples a power cap may show and the start still counts: its first moments touch the limit on any card.
-_VOID_SHARE = 0.05
 _CLOCK_SM, _CLOCK_MEM, _TEMPERATURE_GPU = 1, 2, 0
 
 
@@ -101,9 +99,8 @@ class Telemetry:
         return {"cpu": cpu, "gpu": {"samples": self._samples, "throttled": dict(self._throttles), **readings}}
 
     def failure(self) -> Failure | None:
-        """Return THROTTLED where power or heat slowed the clocks in more than a twentieth of the samples."""
-        worst = {name: count for name, count in self._throttles.items() if name in _VOIDS}
-        slowed = {name: count for name, count in worst.items() if count > _VOID_SHARE * self._samples}
+        """Return THROTTLED where power or heat slowed the clocks (MEASUREMENT, protocol 8), or None."""
+        slowed = {name: count for name, count in self._throttles.items() if name in _VOIDS}
         if not slowed:
             return None
         said = ", ".join(f"{name} in {count} of {self._samples} samples" for name, count in sorted(slowed.items()))
