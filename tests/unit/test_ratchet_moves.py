@@ -1,0 +1,405 @@
+"""The state machine, adopt, advance, rebase and retire: who may move a floor, and who may not."""
+
+import itertools
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lqw.canonical import canonical_bytes
+from lqw.errors import IntegrityError, ParamsError
+from lqw.metrics import RowId
+from lqw.outcomes import Outcome, Purpose, Reason, RowVerdict
+from lqw.params import load_params
+from lqw.ratchet import (
+    TABLE,
+    Effect,
+    Event,
+    FloorSource,
+    RatchetState,
+    RebaseRecord,
+    RetireRecord,
+    adopt,
+    advance,
+    baseline_to_json,
+    effect_of,
+    epoch_key,
+    parse_record,
+    point_of,
+    rebase,
+    references_for,
+    retire,
+)
+from lqw.ratchet.machine import EVENT_OF
+from lqw.samples import EngineFacts, HostFacts
+from lqw.verdict import judge
+from tests.support import synthetic as syn
+
+ROOT = Path(__file__).parents[2]
+DECODE = RowId.parse("m/decode")
+REASON = (
+    "The comparator of this epoch was built with a faster attention kernel than the one every earlier floor was measured "
+    "against, so that the ratio fell by a tenth although the subject itself kept its absolute rate; see the receipt named "
+    "as evidence, and the change log of that build."
+)
+
+
+@pytest.fixture(scope="module")
+def key():
+    host = HostFacts(name="demo", cpu_model="EPYC", cores=2, ram_gib=8, kernel="6.1", python="3.11")
+    engine = EngineFacts(
+        engine="llama", version="b1", build="x", binary_sha256="b" * 64, command=[], env={}, settings={}, compute="cpu"
+    )
+    return epoch_key(load_params(ROOT / "params/demo/1.1.0.yaml"), host, engine, {"m": "a" * 64})
+
+
+def _floor(release="1.0.0", *, seed=0, effects=None, sd=0.02):
+    plan = syn.plan(Purpose.ADOPT, release=release)
+    return judge(syn.evidence(plan, syn.starts_of(plan, np.random.default_rng(seed), sd=sd, effects=effects)))
+
+
+def _gate(baseline, key, release="1.1.0", *, seed=1, effects=None, sd=0.02, **more):
+    plan = syn.plan(release=release)
+    starts = syn.starts_of(plan, np.random.default_rng(seed), sd=sd, effects=effects)
+    return judge(syn.evidence(plan, starts, references_for(baseline, key, plan.rows), **more))
+
+
+@pytest.fixture(scope="module")
+def adopted(key):
+    return adopt(None, _floor(), key, host="demo", receipt_sha256="0" * 64).baseline
+
+
+def _entry(baseline, row=DECODE):
+    return baseline.epochs[-1].rows[row]
+
+
+# the table
+
+
+def test_every_state_and_event_has_one_effect():
+    assert set(TABLE) == set(itertools.product(RatchetState, Event))
+
+
+def test_only_a_batch_or_a_record_ever_moves_a_floor():
+    moving = {Effect.OPEN_FLOOR, Effect.RAISE_FLOOR, Effect.LOWER_FLOOR}
+    assert {event for (_, event), effect in TABLE.items() if effect in moving} == {
+        Event.BATCH,
+        Event.BATCH_OF_IMPROVED,
+        Event.REBASE,
+    }
+    assert {key for key, effect in TABLE.items() if effect is Effect.LOWER_FLOOR} == {
+        (RatchetState.ACTIVE, Event.REBASE)
+    }
+
+
+@pytest.mark.parametrize("state", list(RatchetState))
+@pytest.mark.parametrize("event", ["RED", "SHIFT", "VOID", "INCONCLUSIVE", "SUSPECT", "FAILED", "MISSING", "NO_FLOOR"])
+def test_a_bad_row_changes_nothing_and_blocks(state, event):
+    assert effect_of(state, Event(event)) is Effect.BLOCK
+
+
+def test_the_states_of_the_design():
+    wanted = {
+        (RatchetState.NONE, Event.BATCH): Effect.OPEN_FLOOR,
+        (RatchetState.NONE, Event.PASSED): Effect.BLOCK,
+        (RatchetState.ACTIVE, Event.PASSED): Effect.SET_LAST,
+        (RatchetState.ACTIVE, Event.IMPROVED): Effect.SET_LAST_ASK_BATCH,
+        (RatchetState.ACTIVE, Event.BATCH): Effect.KEEP,
+        (RatchetState.ACTIVE, Event.BATCH_OF_IMPROVED): Effect.RAISE_FLOOR,
+        (RatchetState.ACTIVE, Event.UNPLANNED): Effect.BLOCK,
+        (RatchetState.ACTIVE, Event.RETIRE): Effect.RETIRE,
+        (RatchetState.RETIRED, Event.BATCH): Effect.OPEN_FLOOR,
+        (RatchetState.RETIRED, Event.UNPLANNED): Effect.KEEP,
+        (RatchetState.RETIRED, Event.REBASE): Effect.REFUSE,
+        (RatchetState.NONE, Event.RETIRE): Effect.REFUSE,
+    }
+    assert {key: TABLE[key] for key in wanted} == wanted
+
+
+def test_every_verdict_is_an_event():
+    assert set(EVENT_OF) == set(RowVerdict)
+
+
+# adopt
+
+
+def test_adopting_opens_every_floor(adopted, key):
+    epoch = adopted.epochs[-1]
+    assert len(epoch.rows) == 8
+    assert epoch.opened_by == "1.0.0"
+    for entry in epoch.rows.values():
+        assert entry.floor.n == 6
+        assert entry.floor.df == 5
+        assert len(entry.floor.d) == 6
+        assert entry.floor.value == pytest.approx(np.mean(entry.floor.d))
+        assert entry.floor.ss == pytest.approx(5 * np.var(entry.floor.d, ddof=1))
+        assert (entry.last, entry.history, entry.first) == (None, (), entry.floor.value)
+    assert references_for(adopted, key, epoch.rows).differences == ()
+
+
+def test_a_batch_that_is_no_floor_adopts_nothing(key):
+    plan = syn.plan(Purpose.ADOPT)
+    short = judge(syn.evidence(plan, syn.starts_of(plan, np.random.default_rng(0), pairs=4)))
+    moved = adopt(None, short, key, host="demo", receipt_sha256="0" * 64)
+    assert not moved.changed
+    assert moved.baseline.epochs == ()
+    assert len(moved.moves) == 8
+
+
+def test_measuring_again_until_it_is_luckier_raises_nothing(adopted, key):
+    lucky = _floor("1.0.0", seed=9, effects={"decode": 1.3})
+    moved = adopt(adopted, lucky, key, host="demo", receipt_sha256="1" * 64)
+    assert not moved.changed
+    assert moved.baseline == adopted
+    assert {move.effect for move in moved.moves} == {Effect.KEEP}
+
+
+def test_a_new_epoch_stands_behind_the_old_one(adopted, key):
+    other = key.model_copy(update={"host": key.host.model_copy(update={"cores": 4})})
+    moved = adopt(adopted, _floor("1.1.0", seed=4), other, host="demo", receipt_sha256="2" * 64)
+    assert moved.changed
+    assert [epoch.opened_by for epoch in moved.baseline.epochs] == ["1.0.0", "1.1.0"]
+    assert moved.baseline.epochs[0] == adopted.epochs[0]
+
+
+def test_a_new_model_joins_its_epoch(adopted, key):
+    both = key.model_copy(update={"models": {**key.models, "n": "c" * 64}})
+    plan = syn.plan(Purpose.ADOPT, models=("n",))
+    batch = judge(syn.evidence(plan, syn.starts_of(plan, np.random.default_rng(0))))
+    moved = adopt(adopted, batch, both, host="demo", receipt_sha256="3" * 64)
+    (epoch,) = moved.baseline.epochs
+    assert epoch.key.models == both.models
+    assert len(epoch.rows) == 16
+
+
+# advance
+
+
+def test_a_pass_sets_last_and_history_and_leaves_the_floor(adopted, key):
+    judgement = _gate(adopted, key)
+    assert judgement.outcome is Outcome.PASS
+    moved = advance(adopted, judgement, key, receipt_sha256="1" * 64)
+    before, after = _entry(adopted), _entry(moved.baseline)
+    assert after.floor == before.floor
+    assert after.last.release == "1.1.0"
+    assert after.history == (after.last,)
+    assert after.last.n == 3
+    result = next(row for row in judgement.rows if row.row == DECODE)
+    assert after.last == point_of(result, release="1.1.0", receipt_sha256="1" * 64)
+    assert after.last.value == pytest.approx(result.band.estimate)
+    assert after.last.comparator_mean == pytest.approx(np.log(result.comparator))
+    assert moved.changed
+    again = _gate(moved.baseline, key, "1.2.0", seed=3)
+    twice = advance(moved.baseline, again, key, receipt_sha256="2" * 64).baseline
+    assert [point.release for point in _entry(twice).history] == ["1.1.0", "1.2.0"]
+
+
+@pytest.mark.parametrize(
+    ("how", "outcome"),
+    [
+        ({"effects": {"ttft@512": 2.0}}, Outcome.RED),
+        ({"effects": {"decode": 1.8}}, Outcome.UNDECIDED),
+        ({"voids": {DECODE: syn.failed(Reason.VOID_CORRECTNESS)}}, Outcome.UNDECIDED),
+        ({"problems": ("edited",)}, Outcome.INVALID),
+    ],
+)
+def test_anything_but_a_pass_leaves_the_baseline_byte_for_byte(adopted, key, how, outcome):
+    judgement = _gate(adopted, key, **how)
+    assert judgement.outcome is outcome
+    moved = advance(adopted, judgement, key, receipt_sha256="1" * 64)
+    assert not moved.changed
+    assert canonical_bytes(baseline_to_json(moved.baseline)) == canonical_bytes(baseline_to_json(adopted))
+    assert len(moved.moves) == 8
+    assert {move.effect for move in moved.moves} <= {Effect.KEEP, Effect.BLOCK}
+
+
+def test_a_pass_in_an_unknown_epoch_changes_nothing(adopted, key):
+    other = key.model_copy(update={"protocol_sha256": "0" * 64})
+    assert not advance(adopted, _gate(adopted, key), other, receipt_sha256="1" * 64).changed
+
+
+def test_an_improvement_is_locked_in_by_a_fresh_batch_only(adopted, key):
+    better = {"decode": 1.15}
+    judgement = _gate(adopted, key, effects=better)
+    assert judgement.outcome is Outcome.PASS
+    passed = advance(adopted, judgement, key, receipt_sha256="1" * 64).baseline
+    entry = _entry(passed)
+    assert entry.improved_by == "1.1.0"
+    assert entry.floor == _entry(adopted).floor  # never the data that proved it
+    assert entry.best_ever.value > entry.floor.value
+
+    stranger = adopt(passed, _floor("1.0.5", seed=7, effects=better), key, host="demo", receipt_sha256="2" * 64)
+    assert _entry(stranger.baseline).floor == entry.floor
+
+    fresh = adopt(passed, _floor("1.1.0", seed=8, effects=better), key, host="demo", receipt_sha256="3" * 64)
+    raised = _entry(fresh.baseline)
+    assert raised.floor.value > entry.floor.value
+    assert raised.floor.receipt_sha256 == "3" * 64
+    assert (raised.floor_source, raised.improved_by) == (FloorSource.BATCH, "")
+    assert raised.first == entry.first  # the cumulative give-up still counts from the first floor
+    effects = {move.row.short: move.effect for move in fresh.moves}
+    assert effects["decode"] is Effect.RAISE_FLOOR
+    assert effects["agg@4"] is Effect.KEEP
+
+
+def test_a_fresh_batch_that_does_not_repeat_the_improvement_keeps_the_floor(adopted, key):
+    passed = advance(adopted, _gate(adopted, key, effects={"decode": 1.15}), key, receipt_sha256="1" * 64).baseline
+    worse = adopt(passed, _floor("1.1.0", seed=8, effects={"decode": 0.9}), key, host="demo", receipt_sha256="3" * 64)
+    entry = _entry(worse.baseline)
+    assert entry.floor == _entry(adopted).floor
+    assert entry.improved_by == ""
+
+
+def test_a_met_target_is_remembered_by_its_first_release(adopted, key):
+    plan_targets = {"decode": 0.7}
+    first = advance(adopted, _gate(adopted, key, targets=plan_targets), key, receipt_sha256="1" * 64).baseline
+    assert _entry(first).target_met_by == "1.1.0"
+    assert _entry(first, RowId.parse("m/agg@1")).target_met_by == ""
+    assert references_for(first, key, [DECODE]).targets_met == (DECODE,)
+    second = _gate(first, key, "1.2.0", seed=5, targets=plan_targets)
+    assert _entry(advance(first, second, key, receipt_sha256="2" * 64).baseline).target_met_by == "1.1.0"
+
+
+def test_two_percent_a_release_is_caught_by_the_anchored_floor(key):
+    """Against the last release alone every step passes; the floor sees the sum."""
+    plan = syn.plan(Purpose.ADOPT, floor_pairs=10, release="1.0.0")
+    batch = judge(syn.evidence(plan, syn.starts_of(plan, np.random.default_rng(0), sd=0.005)))
+    baseline = adopt(None, batch, key, host="demo", receipt_sha256="0" * 64).baseline
+    for k in range(1, 21):
+        gate = syn.plan(floor_pairs=10, margin=0.10, release=f"1.{k}.0")
+        starts = syn.starts_of(gate, np.random.default_rng(k), sd=0.005, effects={"decode": 0.98**k})
+        judgement = judge(syn.evidence(gate, starts, references_for(baseline, key, gate.rows)))
+        if judgement.outcome is not Outcome.PASS:
+            break
+        baseline = advance(baseline, judgement, key, receipt_sha256=f"{k}").baseline
+    assert judgement.outcome is Outcome.RED
+    assert k <= 4
+    (red,) = [row for row in judgement.rows if row.verdict is RowVerdict.RED]
+    assert red.row == DECODE
+    assert red.band.red_by == "floor"
+
+
+# records
+
+
+def _record(adopted, evidence, **update):
+    entry = _entry(adopted)
+    body = {
+        "schema": "lqw-rebase/1",
+        "host": "demo",
+        "epoch_sha256": adopted.epochs[-1].key.sha256,
+        "row": "m/decode",
+        "old_floor": math.exp(entry.floor.value),
+        "new_floor": math.exp(evidence.value),
+        "reason": REASON,
+        "evidence_receipt_sha256": evidence.receipt_sha256,
+        "author": "Ada",
+        "approver": "Grace",
+        "created": "2026-03-01",
+        "expires": "2026-06-01",
+        **update,
+    }
+    return {name: value for name, value in body.items() if value is not KeyError}
+
+
+@pytest.fixture(scope="module")
+def evidence(adopted):
+    floor = _entry(adopted).floor
+    return floor.model_copy(update={"value": floor.value - 0.1, "receipt_sha256": "e" * 64})
+
+
+def _parsed(body, kind=RebaseRecord):
+    return parse_record(kind, canonical_bytes(body), name="records/0001.json")
+
+
+def test_a_rebase_lowers_one_floor_to_what_was_measured(adopted, evidence):
+    lowered = rebase(adopted, _parsed(_record(adopted, evidence)), evidence, name="records/0001.json")
+    entry, before = _entry(lowered), _entry(adopted)
+    assert entry.floor == evidence
+    assert entry.floor_source is FloorSource.REBASE
+    assert (entry.floor_expires, entry.floor_before) == ("2026-06-01", before.floor)
+    assert (entry.first, entry.best_ever) == (before.first, before.best_ever)
+    others = [row for row in lowered.epochs[-1].rows if row != DECODE]
+    assert all(_entry(lowered, row) == _entry(adopted, row) for row in others)
+    for_ever = _record(adopted, evidence, expires=KeyError, permanent=True)
+    entry = _entry(rebase(adopted, _parsed(for_ever), evidence, name="r"))
+    assert (entry.floor_expires, entry.floor_before) == ("", None)
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"reason": "too short"},
+        {"reason": "because " * 40},
+        {"approver": "Ada"},
+        {"approver": " ada "},
+        {"author": ""},
+        {"expires": KeyError},
+        {"permanent": True},
+        {"expires": "2026-02-30"},
+        {"expires": "2026-03-01"},
+        {"created": "yesterday"},
+        {"new_floor": 9.0},
+        {"new_floor": -1.0},
+        {"evidence_receipt_sha256": "abc"},
+        {"row": "m/speed"},
+        {"schema": "lqw-retire/1"},
+        {"comment": "x"},
+        {"host": KeyError},
+    ],
+)
+def test_a_record_that_is_not_whole_is_refused_by_name(adopted, evidence, update):
+    with pytest.raises(IntegrityError, match=r"records/0001\.json"):
+        _parsed(_record(adopted, evidence, **update))
+
+
+@pytest.mark.parametrize(
+    ("update", "field"),
+    [
+        ({"host": "other"}, "host"),
+        ({"epoch_sha256": "0" * 64}, "epoch_sha256"),
+        ({"row": "m/ttft@4096"}, "row"),
+        ({"old_floor": 1.5}, "old_floor"),
+        ({"new_floor": 0.5}, "new_floor"),
+        ({"evidence_receipt_sha256": "d" * 64}, "evidence_receipt_sha256"),
+    ],
+)
+def test_a_record_that_contradicts_the_baseline_is_refused_by_field(adopted, evidence, update, field):
+    record = _parsed(_record(adopted, evidence, **update))
+    with pytest.raises(ParamsError) as caught:
+        rebase(adopted, record, evidence, name="records/0001.json")
+    assert caught.value.field == field
+    assert caught.value.remedy
+
+
+def _retire_record(adopted, rows=("m/decode",)):
+    drop = {"row", "old_floor", "new_floor", "expires"}
+    floor = _entry(adopted).floor
+    body = {name: value for name, value in _record(adopted, floor).items() if name not in drop}
+    body |= {"schema": "lqw-retire/1", "rows": list(rows), "evidence_receipt_sha256": "0" * 64}
+    return _parsed(body, RetireRecord)
+
+
+def test_a_retired_row_gates_no_more_and_keeps_its_best(adopted, key):
+    gone = retire(adopted, _retire_record(adopted), name="r.json")
+    assert _entry(gone).state is RatchetState.RETIRED
+    assert _entry(gone).best_ever == _entry(adopted).best_ever
+    standing = references_for(gone, key, [RowId.parse("m/ttft@512")])
+    assert DECODE not in standing.dropped
+    for record in (_retire_record(adopted), _parsed(_record(adopted, _entry(adopted).floor, new_floor=0.1))):
+        with pytest.raises(ParamsError, match="RETIRED"):
+            (retire if isinstance(record, RetireRecord) else rebase)(
+                gone, record, *([] if isinstance(record, RetireRecord) else [_entry(adopted).floor]), name="r.json"
+            )
+
+
+def test_a_row_that_comes_back_is_new_and_remembers_its_best(adopted, key):
+    gone = retire(adopted, _retire_record(adopted), name="r.json")
+    blocked = _gate(gone, key)
+    assert next(row for row in blocked.rows if row.row == DECODE).verdict is RowVerdict.MISSING_FLOOR
+    moved = adopt(gone, _floor("1.4.0", seed=12, effects={"decode": 0.8}), key, host="demo", receipt_sha256="9" * 64)
+    entry = _entry(moved.baseline)
+    assert entry.state is RatchetState.ACTIVE
+    assert entry.floor.release == "1.4.0"
+    assert entry.best_ever == _entry(adopted).best_ever
