@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from lqw.errors import Exit
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -46,5 +48,5 @@ def say(console: Console, finished: Finished) -> None:
         line(f"receipt  {finished.stored}")
     if finished.report is not None:
         line(f"report   {finished.report}")
-    if finished.outcome == "INCOMPLETE":
+    if finished.outcome == "INCOMPLETE" and finished.status != Exit.USAGE:
         line(f"run      {finished.folder.path}  (go on with --resume {finished.folder.path})")
