@@ -191,15 +191,17 @@ class Child:
             self._send(each)
             self._wait_until(time.monotonic() + deadline_s * 2 / 3 / (len(signals) - number))
         members |= set(self.tree())
-        while members:
+        # The leader must be reaped, not only look dead: a killed process stays a zombie leader until its last
+        # thread has given back memory and sockets, and the next start must not overlap with that.
+        while members or self._process.poll() is None:
             for pid in members:
                 _kill(pid)
-            self._process.poll()
             if time.monotonic() >= end:
                 break
             time.sleep(_POLL_S)
             members = set(_living(members)) | set(self.tree())
-        return [note(pid) for pid in sorted(members)]
+        left = members if self._process.poll() is not None else members | {self.pid}
+        return [note(pid) for pid in sorted(left)]
 
     def _send(self, number: signal.Signals) -> None:
         if self._process.poll() is None:
