@@ -1,0 +1,93 @@
+"""The whole gate on the real llama.cpp and the real model, in miniature: floor, healthy release, one-token prefill."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+ROWS = ["ttft@256", "prefill@256", "rss_peak"]
+
+pytestmark = [pytest.mark.engine, pytest.mark.e2e, pytest.mark.timeout(420)]
+
+
+def _lqw(world, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-c", "from lqw.cli.app import main; main()", *map(str, arguments)],
+        cwd=world,
+        env={**os.environ, "PYTHONOPTIMIZE": "1"},  # must not matter anywhere in the chain
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """Return a folder with the demo's params, a shorter protocol, and the adopted floor of 1.0.0."""
+    place = tmp_path_factory.mktemp("real")
+    shutil.copytree(ROOT / "params", place / "params")
+    protocol_file = place / "params/protocols/demo.yaml"
+    protocol = yaml.safe_load(protocol_file.read_text())
+    steps = [{"kind": "cold", "prompt_tokens": 256, "repeats": 3, "warmups": 1}]
+    protocol |= {"rows": ROWS, "launches": [{"slots": 1, "steps": steps}]}
+    protocol["identity"]["output_tokens"] = 8
+    protocol_file.write_text(yaml.safe_dump(protocol))
+    status, said = _lqw(place, "baseline", "adopt", "params/demo/1.0.0.yaml", "--store", "store", "--run", "runs/floor")
+    assert status == 0, said
+    assert "rows: planned 3, measured 3, gating 0, void 0, failed 0" in said
+    return place
+
+
+def _gate(world, release):
+    run = world / "runs" / release
+    status, said = _lqw(world, "gate", f"params/demo/{release}.yaml", "--store", "store", "--run", run)
+    return status, said, json.loads((run / "receipt.json").read_text())["judgement"], run
+
+
+def test_one_token_prefill_goes_red_on_the_rows_it_slows(world):
+    status, said, judgement, run = _gate(world, "1.2.0-one-token-prefill")
+    assert status == 1, said
+    red = {row["row"].partition("/")[2] for row in judgement["rows"] if row["verdict"] == "RED"}
+    assert red == {"ttft@256", "prefill@256"}
+    for row in judgement["rows"]:
+        if row["verdict"] == "RED":
+            assert row["row"].partition("/")[2] in said
+    assert "RED" in (run / "report.html").read_text()
+    assert _lqw(world, "verify", run / "receipt.json")[0] == 1
+
+
+def test_an_equal_release_passes_and_a_sample_changed_by_one_percent_is_invalid(world):
+    status, said, judgement, run = _gate(world, "1.1.0")
+    assert status == 0, said
+    assert judgement["counts"]["gating"] == len(ROWS)
+    assert _lqw(world, "verify", run / "receipt.json")[0] == 0
+    receipt = json.loads((run / "receipt.json").read_text())
+    request = next(r for start in receipt["starts"] for r in start["requests"] if r["role"] == "timed")
+    request["ttft_ns"] = int(request["ttft_ns"] * 1.01)
+    edited = world / "edited.json"
+    edited.write_text(json.dumps(receipt, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
+    assert _lqw(world, "verify", edited)[0] == 4
+
+
+def test_nothing_of_the_engines_is_left(world):
+    left = [
+        entry.name
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdecimal() and str(world).encode() in _command_line(entry)
+    ]
+    assert left == []
+
+
+def _command_line(entry):
+    try:
+        return (entry / "cmdline").read_bytes()
+    except OSError:
+        return b""
