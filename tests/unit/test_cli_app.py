@@ -1,0 +1,94 @@
+"""The command line: exit statuses, messages with remedies, and nothing heavy before it is needed."""
+
+import subprocess
+import sys
+
+import pytest
+import typer
+from rich.console import Console
+
+from lqw.cli import app as cli
+from lqw.cli.said import MAX_REASONS, say
+from lqw.errors import Exit, HostBusy, IntegrityError, RatchetRed
+from lqw.outcomes import Outcome
+from lqw.pipeline.gate import Finished
+from lqw.pipeline.runs import Folder
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["gate"],
+        ["gate", "--nope"],
+        ["gate", "nope.yaml"],
+        ["baseline", "show", "nope"],
+        ["baseline", "adopt"],
+    ],
+)
+def test_what_cannot_be_run_ends_in_2(arguments, capsys):
+    assert cli.run(arguments) == Exit.USAGE
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["gate", "--help"], ["baseline", "--help"], ["selftest", "-h"]])
+def test_help_ends_in_0(arguments, capsys):
+    assert cli.run(arguments) == Exit.PASS
+    assert capsys.readouterr().out != ""
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (HostBusy("held", remedy="wait"), 75),
+        (IntegrityError("bad"), 4),
+        (RatchetRed("red"), 1),
+        (ValueError("x"), 70),
+        (KeyboardInterrupt(), 130),
+        (typer.Exit(3), 3),
+    ],
+)
+def test_every_error_ends_in_its_status(monkeypatch, capsys, error, status):
+    app = typer.Typer(pretty_exceptions_enable=False)
+
+    @app.command()
+    def only():
+        raise error
+
+    monkeypatch.setattr(cli, "app", app)
+    assert cli.run([]) == status
+    said = capsys.readouterr().err
+    assert ("remedy: wait" in said) == (status == 75)
+    assert ("NOT A VERDICT" in said) == (status == 70)
+
+
+def test_resume_run_and_journal_exclude_each_other(capsys):
+    assert cli.run(["gate", "p.yaml", "--resume", "a", "--run", "b"]) == Exit.USAGE
+    assert cli.run(["gate", "p.yaml", "--resume", "a", "--journal", "b"]) == Exit.USAGE
+    assert "exclude each other" in capsys.readouterr().err
+
+
+def test_the_command_line_imports_nothing_heavy():
+    heavy = {"numpy", "scipy", "pandas", "matplotlib", "papermill", "IPython", "httpx", "xllamacpp"}
+    code = f"import sys, lqw.cli.app; print(sorted({heavy!r} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_say_prints_verdict_counts_and_reasons_and_says_what_it_cut(tmp_path, capsys):
+    reasons = tuple(f"reason {i}" for i in range(MAX_REASONS + 3))
+    finished = Finished(
+        Folder(tmp_path), Exit.RED, Outcome.RED, "it fell", "rows: planned 1", reasons, ("note",), tmp_path / "r"
+    )
+    say(Console(width=80), finished)
+    said = capsys.readouterr().out
+    for words in ("RED", "it fell", "rows: planned 1", "reason 19", "and 3 more", "note", "report"):
+        assert words in said
+    assert "reason 20" not in said
+    assert "--resume" not in said
+
+
+def test_say_tells_how_to_go_on_after_a_broken_chain_but_not_after_a_refusal(tmp_path, capsys):
+    for status, goes_on in ((Exit.INTERNAL, True), (Exit.USAGE, False)):
+        say(Console(width=80), Finished(Folder(tmp_path), status, Outcome.INCOMPLETE, "x", "rows: not judged", (), ()))
+        assert ("--resume" in capsys.readouterr().out) is goes_on
