@@ -70,9 +70,7 @@ TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size
 
 
 @settings(max_examples=150, derandomize=True, deadline=None)
-@given(
-    datas=st.lists(TEXT, min_size=1, max_size=5), end=LINE_ENDS, noise=st.lists(TEXT, max_size=2), data=st.data()
-)
+@given(datas=st.lists(TEXT, min_size=1, max_size=5), end=LINE_ENDS, noise=st.lists(TEXT, max_size=2), data=st.data())
 def test_any_line_end_comments_and_multi_byte_text(datas, end, noise, data):
     body = "".join(
         "".join(f": {text}{end}" for text in noise) + f"id: 7{end}data: {text}{end}{end}" for text in datas

@@ -24,7 +24,14 @@ def _token(i, **more):
 
 def _last(n=20, prompt=40, cache=0, **more):
     timings = {"cache_n": cache, "prompt_n": prompt - cache, "prompt_ms": 50.0, "predicted_n": n, "predicted_ms": 100.0}
-    return {"content": "", "tokens": [], "stop": True, "tokens_predicted": n, "tokens_evaluated": prompt, "timings": timings} | more  # noqa: E501
+    return {
+        "content": "",
+        "tokens": [],
+        "stop": True,
+        "tokens_predicted": n,
+        "tokens_evaluated": prompt,
+        "timings": timings,
+    } | more
 
 
 def _exchange(values, *, head=HEAD, first=100 * MS, gap=10 * MS, **more):
