@@ -73,6 +73,8 @@ class Facts:
     receipt_sha256: str = ""
     receipt_name: str = ""
     run: Mapping[str, Any] = field(default_factory=dict)
+    folder: str = ""
+    info: Mapping[str, str] = field(default_factory=dict)
     not_checked: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from lqw.canonical import loads_strict, read_json
 from lqw.correctness import correctness_from_json
-from lqw.errors import IntegrityError
+from lqw.errors import IntegrityError, LqwError
 from lqw.metrics import RowId
+from lqw.outcomes import Purpose
+from lqw.params import load_params
 from lqw.plan import build_plan
 from lqw.receipt import params_of, verify_receipt
 from lqw.report.facts import Facts, kind_of
@@ -20,7 +24,6 @@ from lqw.verdict.evidence import Standing, standing_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from lqw.outcomes import Arm
     from lqw.report.facts import Stage
@@ -134,7 +137,7 @@ def _facts(body: Mapping[str, Any], kind: Kind, judgement: Judgement | None, pro
 def _shown_path(path: Path) -> str:
     """Return the path as a reader of the repository would type it; no more of this machine than that."""
     parts = path.resolve().parts
-    for root in ("receipts", "runs"):
+    for root in ("runs", "receipts", "params"):
         if root in parts:
             return "/".join(parts[len(parts) - 1 - parts[::-1].index(root) :])
     return path.name
@@ -178,15 +181,40 @@ def gather_run(run_dir: Path, *, broken: Sequence[str] = ()) -> Facts:
     if receipt.is_file():
         facts = gather_receipt(receipt, stages=stages, broken=broken)
         if facts.judgement is not None:
-            return facts
+            return replace(facts, folder=_shown_path(run_dir), info=_run_info(run_dir))
         broken = facts.problems
     problems = _Problems(broken)
+    info = _run_info(run_dir)
     if not receipt.is_file() and not broken and not any(stage.state == "broke" for stage in stages):
         problems.append("there is no receipt.json")
-    return _from_parts(run_dir, stages, problems)
+    return _from_parts(run_dir, info, stages, problems)
 
 
-def _from_parts(run_dir: Path, stages: tuple[Stage, ...], problems: _Problems) -> Facts:
+def _run_info(run_dir: Path) -> dict[str, str]:
+    """Return what ``run.json`` says of the run, its paths as a reader of the repository would type them."""
+    try:
+        raw = read_json(run_dir / "run.json")
+    except IntegrityError:
+        return {}
+    if not isinstance(raw, dict):
+        return {}
+    out = {key: str(raw[key]) for key in ("run_id", "purpose", "host", "params_file", "store") if key in raw}
+    return {k: _shown_path(Path(v)) if k in ("params_file", "store") else v for k, v in out.items()} | {
+        "params_path": out.get("params_file", "")
+    }
+
+
+def _planned_header(info: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a run that left no journal was going to do, from its params; empty if they cannot be read."""
+    try:
+        params = load_params(info["params_path"], host=info["host"])
+        plan = build_plan(params, Purpose(info["purpose"]))
+    except (LqwError, KeyError, ValueError):
+        return {}
+    return {"run_id": info.get("run_id", ""), "plan": plan.to_json(), "params": params.resolved()}
+
+
+def _from_parts(run_dir: Path, info: Mapping[str, str], stages: tuple[Stage, ...], problems: _Problems) -> Facts:
     journal = run_dir / "samples.jsonl"
     records = list(_lines(journal)) if journal.is_file() else []
     body: dict[str, Any] = {"header": next((r for r in records if r.get("kind") == "header"), {})}
@@ -195,4 +223,9 @@ def _from_parts(run_dir: Path, stages: tuple[Stage, ...], problems: _Problems) -
         if isinstance(part, dict):
             body[key] = part.get(key)
     body["starts"] = [record for record in records if record.get("kind") == "start"]
-    return _facts(body, Kind.INCOMPLETE, None, problems, stages=stages)
+    more = {"stages": stages, "folder": _shown_path(run_dir), "info": dict(info)}
+    facts = _facts(body, Kind.INCOMPLETE, None, problems, **more)
+    if facts.planned:
+        return facts
+    planned = _planned_header(info)
+    return replace(facts, header={**planned, **facts.header}, planned=_planned(planned.get("plan", {}), None))

@@ -93,6 +93,8 @@ def telemetry(facts: Facts) -> Pairs:
 
 
 def _params_name(facts: Facts) -> str:
+    if named := facts.info.get("params_file"):
+        return named
     files = facts.params.get("files")
     name = str(facts.params.get("path") or "")
     if isinstance(files, dict):
@@ -102,12 +104,13 @@ def _params_name(facts: Facts) -> str:
 
 def commands(facts: Facts) -> Pairs:
     """Return what to type to measure again, and to judge again without measuring."""
-    params, host = shlex.quote(_params_name(facts)), shlex.quote(facts.host_name)
-    adopt = facts.plan.get("purpose") == str(Purpose.ADOPT)
-    again = f"lqw baseline adopt {params} --host {host}" if adopt else f"lqw gate {params} --host {host}"
+    verb = "lqw baseline adopt" if facts.plan.get("purpose") == str(Purpose.ADOPT) else "lqw gate"
+    store = facts.info.get("store", "")
+    again = f"{verb} {shlex.quote(_params_name(facts))} --host {shlex.quote(facts.host_name)}"
+    again += f" --store {shlex.quote(store)}" if store.startswith("runs/") else ""
     if not facts.receipt_name:
-        run = shlex.quote(str(facts.header.get("run_id") or "RUN"))
-        return [("Go on where it stopped:", f"lqw gate --resume {run}"), ("Measure it again from the start:", again)]
+        on = [("Go on where it stopped:", f"{again} --resume {shlex.quote(facts.folder)}")] if facts.folder else []
+        return [*on, ("Measure it again from the start:", again)]
     receipt = shlex.quote(facts.receipt_name)
     return [
         ("Measure it again, on the same host class:", again),
@@ -157,8 +160,4 @@ def progress(facts: Facts) -> str:
     if not facts.starts_done:
         return f"{len(facts.planned)} rows were planned; no engine start is on record."
     failed = f", {len(facts.starts_failed)} of them failed" if facts.starts_failed else ""
-    run = facts.header.get("run_id", "RUN")
-    return (
-        f"{facts.starts_done} engine starts are in the journal{failed}; finished pairs are not measured again by "
-        f"lqw gate --resume {run}."
-    )
+    return f"{facts.starts_done} engine starts are in the journal{failed}; a resumed run does not measure them again."
