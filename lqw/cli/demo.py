@@ -45,14 +45,26 @@ def demo(
         finished = _one(console, place, release, purpose, quiet=quiet)
         done.append(finished)
         if finished.status is not wanted:
-            console.print(
-                f"\nlqw demo: {release} should have ended with exit {int(wanted)}, not {int(finished.status)}"
-            )
+            console.print(f"\nlqw demo: {_unexpected(release, finished.status, wanted)}")
             raise typer.Exit(int(finished.status) if finished.status not in (Exit.PASS, Exit.RED) else int(Exit.RED))
     named = red_rows(done[-1])
     _summary(console, done, named, time.monotonic() - begun)
     right = any("/ttft@" in row for row in named) and any("/prefill@" in row for row in named)
     raise typer.Exit(int(Exit.PASS if right else Exit.RED))
+
+
+def _unexpected(release: str, status: int, wanted: int) -> str:
+    from lqw.errors import Exit
+
+    if status == Exit.INTERRUPTED:
+        return "interrupted; nothing was decided"
+    text = f"{release} should have ended with exit {int(wanted)}, not {int(status)}"
+    if status == Exit.UNDECIDED:
+        text += (
+            ".\nTwo engine threads on few cores suffer whenever another program runs: close what else is running "
+            "and try again."
+        )
+    return text
 
 
 def _params() -> Path:

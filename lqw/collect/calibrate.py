@@ -12,7 +12,7 @@ import itertools
 import json
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,11 +25,15 @@ from lqw.host.supervise import Child, start
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["Calibration", "Load", "calibrate", "null_server"]
+__all__ = ["Calibration", "Load", "calibrate", "calibrate_patiently", "null_server"]
 
 READY_S = 5.0
 SATURATED_SHARE = 0.8
 VOID_TTFT_MS = 5.0
+ATTEMPTS = 3
+
+
+_ERRORS = ("ttft_error_p50_ms", "ttft_error_p99_ms", "itl_error_p50_ms", "itl_error_p99_ms", "cpu_share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class Calibration:
     itl_error_p50_ms: float
     itl_error_p99_ms: float
     cpu_share: float
+    earlier_ttft_error_p99_ms: tuple[float, ...] = ()  # attempts that were too late and were repeated
 
     @property
     def too_late(self) -> bool:
@@ -62,7 +67,7 @@ class Calibration:
     @property
     def flags(self) -> list[str]:
         """Return what a reader must be warned of."""
-        out = []
+        out = [f"repeated after a TTFT error p99 of {seen:.2f} ms" for seen in self.earlier_ttft_error_p99_ms]
         if self.too_late:
             out.append(f"TTFT error p99 {self.ttft_error_p99_ms:.2f} ms exceeds {VOID_TTFT_MS:g} ms")
         if self.cpu_share > SATURATED_SHARE:
@@ -72,7 +77,7 @@ class Calibration:
     def to_json(self) -> dict[str, object]:
         """Return the form that collect.json and the receipt carry."""
         load = {name: getattr(self.load, name) for name in Load.__dataclass_fields__}
-        errors = {name: round(getattr(self, name), 4) for name in Calibration.__dataclass_fields__ if name != "load"}
+        errors = {name: round(getattr(self, name), 4) for name in _ERRORS}
         return {**errors, **load, "flags": "; ".join(self.flags) or "none"}
 
 
@@ -145,3 +150,16 @@ def calibrate(target: Target, load: Load) -> Calibration:
         itl_error_p99_ms=_quantile(gaps, 0.99),
         cpu_share=cpu / wall,
     )
+
+
+def calibrate_patiently(target: Target, load: Load) -> Calibration:
+    """Calibrate, and repeat up to twice what was too late: one burst of other work on the machine is not the client.
+
+    The attempts that were too late stand in the flags of the one that counts; three in a row void the run.
+    """
+    late: list[float] = []
+    while True:
+        found = calibrate(target, load)
+        if not found.too_late or len(late) == ATTEMPTS - 1:
+            return replace(found, earlier_ttft_error_p99_ms=tuple(late))
+        late.append(found.ttft_error_p99_ms)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lqw.collect.arms import Site
-from lqw.collect.calibrate import Calibration, Load, calibrate, null_server
+from lqw.collect.calibrate import Calibration, Load, calibrate_patiently, null_server
 from lqw.collect.header import make_header, refuse_other_run
 from lqw.collect.looks import Looks
 from lqw.collect.preflight import corpus_text, preflight
@@ -61,7 +61,7 @@ def _calibrated(site: Site) -> Calibration:
     gap_ms = 2.0 if params.host.compute == "cuda" else 5.0
     load = Load(streams=streams, gap_ms=gap_ms, tokens=40, rounds=5)
     with null_server(site.run_id, site.log_path("null_server")) as target:
-        found = calibrate(target, load)
+        found = calibrate_patiently(target, load)
     for flag in found.flags:
         site.progress({"event": "note", "text": f"calibration: {flag}"})
     return found

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from lqw.canonical import sha256_file
 from lqw.errors import Exit, IntegrityError, LqwError, UsageError
+from lqw.host.lock import HostLock
 from lqw.journal import read_journal
 from lqw.outcomes import Outcome, Purpose
 from lqw.params import load_params
@@ -216,7 +217,7 @@ def run(prepared: Prepared, *, console: Console | None = None) -> Finished:
         parameters={"run_dir": str(folder.path.resolve())},
     )
     title = f"{info.purpose} {prepared.params.release.release} on {info.host}"
-    with _display(folder, title, console):
+    with HostLock(prepared.params.host.lock if info.replayed is None else None), _display(folder, title, console):
         chain = run_chain(job)
     finished = _judged(prepared, chain)
     report, problems = _report(

@@ -6,7 +6,6 @@ its own. It is checked against a real llama.cpp: the same events with the same f
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
@@ -23,6 +22,7 @@ from lqw.testing.fake_model import Batch, Slots, Speed, detokenize, next_token, 
 from lqw.testing.faults import Fault
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator
 
     from lqw.testing.fake_model import Slot

@@ -161,7 +161,9 @@ def _guards(evidence: Evidence, measured: _Measured, replayed: Replay) -> list[G
     out += one_token_prefill(used, policy)
     out += comparator_history(used, evidence.standing.comparator, policy)
     out += null_control(used, policy, m=len(plan.rows))
-    return out + drift(used, evidence.starts, policy) + dispersion(used, policy) + bimodality(used, policy)
+    return (
+        out + drift(used, evidence.starts, policy) + dispersion(used, policy, plan.purpose) + bimodality(used, policy)
+    )
 
 
 def _result(

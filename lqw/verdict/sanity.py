@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lqw.noise.quantiles import norm_isf
-from lqw.outcomes import Arm
+from lqw.outcomes import Arm, Purpose
 from lqw.verdict.results import GuardFinding
 
 if TYPE_CHECKING:
@@ -63,14 +63,19 @@ def theil_sen(x: Floats, y: Floats) -> tuple[float, float, float]:
     return float(np.median(slopes)), float(slopes[low]), float(slopes[high])
 
 
-def dispersion(data: Mapping[RowId, RowData], policy: Policy) -> list[GuardFinding]:
-    """Flag rows whose pairs scatter more than the margin can bear: SD of d above the margin itself."""
+def dispersion(data: Mapping[RowId, RowData], policy: Policy, purpose: Purpose) -> list[GuardFinding]:
+    """Flag rows whose pairs scatter more than the margin can bear: SD of d above the margin itself.
+
+    A floor must not be measured so: a batch with 66 % spread once gave healthy runs −19…+35 %. When a floor is adopted
+    the finding therefore blocks.
+    """
     out = []
     for row, pairs in data.items():
         sd = float(np.std(pairs.d, ddof=1))
         if sd > policy.margin:
             text = f"{row}: pairs scatter by {sd:.0%} (SD), more than the margin of {policy.margin:.0%}"
-            out.append(_flag("dispersion", row, text, {"sd": sd}))
+            finding = _flag("dispersion", row, text, {"sd": sd})
+            out.append(finding.model_copy(update={"effect": "undecided"}) if purpose is Purpose.ADOPT else finding)
     return out
 
 

@@ -49,13 +49,19 @@ class Findings:
     def first(self) -> list[str]:
         """Return what outranks rows that are merely undecided: broken evidence, RED, guards, dropped rows."""
         invalid = [guard.text for guard in self.guards if guard.effect == "invalid" and guard.guard != "integrity"]
-        null = [g.text for g in self.guards if g.guard == "null_control" and g.effect == "undecided"]
+        null = [guard.text for guard in self._blocking("null_control")]
         one_token = [f"{guard.text} ({guard.subject})" for guard in self.guards if guard.effect == "red"]
         red = [_named(row) for row in self.rows if row.verdict is RowVerdict.RED]
         suites = [_suite(suite) for suite in self.suites if suite.red]
         epoch = [guard.text for guard in self.guards if guard.guard == "epoch"]
+        loud = [
+            f"too loud for a floor: {g.text}; quiet the machine and measure again" for g in self._blocking("dispersion")
+        ]
         gone = [f"{row} has a floor but is no longer measured: it needs a retire record" for row in self.dropped]
-        return [*self.problems, *invalid, *null, *one_token, *red, *suites, *epoch, *gone]
+        return [*self.problems, *invalid, *null, *one_token, *red, *suites, *epoch, *loud, *gone]
+
+    def _blocking(self, name: str) -> list[GuardFinding]:
+        return [guard for guard in self.guards if guard.guard == name and guard.effect == "undecided"]
 
     @property
     def undecided(self) -> list[RowResult]:

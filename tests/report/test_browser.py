@@ -1,6 +1,7 @@
 """The pages in a real browser: nothing wider than the screen, text that can be read, in light and dark.
 
-Needs Chromium (``apt-get install chromium``), which ``.ci/run`` installs; without it these tests fail.
+Needs Chromium (``apt-get install chromium``), which ``.ci/run`` installs. In CI (``CI`` set) they fail without it, elsewhere they are skipped
+by name.
 """
 
 import json
@@ -70,7 +71,9 @@ pytestmark = pytest.mark.browser
 def seen(request, pages, tmp_path_factory):
     """Return what the browser measured on every page and width, in one colour scheme."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert browser, "install Chromium: apt-get install chromium"
+    if browser is None and not os.environ.get("CI"):
+        pytest.skip("no Chromium on this machine (CI installs it and must not skip): apt-get install chromium")
+    assert browser, "CI installs Chromium: apt-get install chromium"
     root = next(iter(pages.values())).parent
     wanted = [[kind, width] for kind in KINDS for width in WIDTHS]
     probe = root / f"probe-{request.param}.html"

@@ -283,9 +283,16 @@ def test_drift_of_the_machine_alone_is_no_drift_of_the_ratio():
 
 
 def test_pairs_that_scatter_more_than_the_margin_are_flagged():
-    (found,) = dispersion(_table(_data("decode", (50.0, 60.0, 45.0), (50.0, 50.1, 50.2))), POLICY)
+    (found,) = dispersion(_table(_data("decode", (50.0, 60.0, 45.0), (50.0, 50.1, 50.2))), POLICY, Purpose.GATE)
     assert found.effect == "flag"
-    assert dispersion(_table(_data("decode", (50.0, 50.5, 49.8), (50.0, 50.1, 50.2))), POLICY) == []
+    assert dispersion(_table(_data("decode", (50.0, 50.5, 49.8), (50.0, 50.1, 50.2))), POLICY, Purpose.GATE) == []
+
+
+def test_a_floor_is_not_measured_on_a_machine_louder_than_the_margin():
+    plan = syn.plan(purpose=Purpose.ADOPT, margin=0.10)
+    judgement = judge(syn.evidence(plan, syn.starts_of(plan, np.random.default_rng(0), sd=0.6)))
+    assert judgement.outcome is Outcome.UNDECIDED
+    assert "too loud for a floor" in judgement.sentence
 
 
 @pytest.mark.parametrize("arm", list(Arm))
