@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lqw.params import Params
     from lqw.receipt import Verification
 
-__all__ = ["Finished", "Order", "Prepared", "prepare", "run"]
+__all__ = ["Finished", "Order", "Prepared", "prepare", "replay_into", "run", "store_beside"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,19 @@ def _replay(order: Order, params: Params, store: Path) -> Prepared:
             remedy="name the release file it was measured with",
         )
     folder = _new_folder(order, new_run_id(params.release.release), params)
+    if order.store is None and (source.parent / "baseline.json").is_file():
+        store = store_beside(source, folder.path / "store")
     return replay_into(folder, source, store, params_file=order.params_file)
+
+
+def store_beside(journal: Path, store: Path) -> Path:
+    """Make a store of the baseline and token reference that lie beside a recorded journal; return it."""
+    place = store / read_journal(journal).header.host.name
+    place.mkdir(parents=True)
+    for name in ("baseline.json", "reference.json"):
+        if (journal.parent / name).is_file():
+            shutil.copyfile(journal.parent / name, place / name)
+    return store
 
 
 def replay_into(folder: Folder, source: Path, store: Path, *, params_file: Path | None = None) -> Prepared:

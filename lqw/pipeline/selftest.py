@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +19,6 @@ from typing import Any
 import lqw
 from lqw.canonical import read_json
 from lqw.errors import UsageError
-from lqw.journal import read_journal
 from lqw.pipeline.runs import Folder
 
 __all__ = ["CaseResult", "cases_folder", "judge_case", "main", "run_cases"]
@@ -49,16 +47,11 @@ def cases_folder() -> Path:
 
 def judge_case(case: Path, into: Path) -> dict[str, Any]:
     """Replay one case in this process's main thread; return what came out, in the shape of ``expected.json``."""
-    from lqw.pipeline.gate import replay_into, run  # noqa: PLC0415 - the parent starts children only
+    from lqw.pipeline.gate import replay_into, run, store_beside  # noqa: PLC0415 - the parent starts children only
     from lqw.receipt import verify_receipt  # noqa: PLC0415
 
     journal = case / "samples.jsonl"
-    store = into / "store"
-    place = store / read_journal(journal).header.host.name
-    place.mkdir(parents=True)
-    for name in ("baseline.json", "reference.json"):
-        if (case / name).is_file():
-            shutil.copyfile(case / name, place / name)
+    store = store_beside(journal, into / "store")
     folder = Folder(into / "run")
     finished = run(replay_into(folder, journal, store))
     judgement = verify_receipt(folder.receipt).judgement if folder.receipt.is_file() else None
