@@ -26,6 +26,7 @@ from lqw.engines.binaries import executable_sha256
 from lqw.engines.checks import check_binary, check_settings
 from lqw.engines.control import ControlError
 from lqw.engines.environment import scrubbed
+from lqw.errors import ParamsError
 from lqw.outcomes import Reason
 from lqw.samples import Failure
 
@@ -73,8 +74,15 @@ class LlamaServer:
 
     def check(self, spec: EngineSpec, *, compute: Compute, where: Where) -> None:
         """Refuse unknown or impossible settings and a binary that is missing or another one (ParamsError)."""
-        del compute
         self.check_settings(spec, where)
+        if compute == "cuda" and spec.settings.get("gpu_layers", "all") in (0, "0"):
+            raise ParamsError(
+                file=where.file,
+                field=f"{where.field}.settings.gpu_layers",
+                value=spec.settings["gpu_layers"],
+                problem="a CPU engine on a host with compute: cuda (a CPU against a GPU once made a ratio of 14)",
+                remedy="remove the setting, or name a host with compute: cpu",
+            )
         check_binary(spec, where)
 
     def check_settings(self, spec: EngineSpec, where: Where) -> None:

@@ -19,26 +19,38 @@ if TYPE_CHECKING:
 __all__ = ["IdleWatch", "require_idle", "strangers"]
 
 
-def strangers(gpu: Gpu, own: Collection[int]) -> list[str]:
-    """Return the processes that compute on the GPU and are not *own*, described; empty where NVML lists none.
+def strangers(listed: Collection[int], own: Collection[int], former: Collection[int] = ()) -> dict[int, str]:
+    """Return, by pid and described, the processes NVML has *listed* that are not ours.
 
+    Parameters
+    ----------
+    listed : collection of int
+        The pids that compute on the GPU (:meth:`lqw.host.gpu.Gpu.processes`).
+    own : collection of int
+        Our living processes, looked up *after* the listing.
+    former : collection of int
+        Our earlier ones: a killed engine is listed for some 0.2 s more, while the driver takes its memory back.
+
+    Notes
+    -----
     Pids that ``/proc`` does not know come from an outer pid namespace (a container). They cannot be told from ours by
-    number, so as many of them as we have processes are taken to be ours.
+    number, so as many of them as we have living processes are taken to be ours; more are one entry under pid 0.
     """
-    listed = set(gpu.processes() or ())
-    foreign = listed - set(own)
+    foreign = set(listed) - set(own) - set(former)
     unseen = {pid for pid in foreign if not Path(f"/proc/{pid}").exists()}
-    found = [str(note(pid)) for pid in sorted(foreign - unseen)]
-    if len(unseen) > len(set(own) - listed):
-        found.append(f"{len(unseen)} processes outside this pid namespace, {len(own)} expected")
+    found = {pid: str(note(pid)) for pid in sorted(foreign - unseen)}
+    if len(unseen) > len(set(own) - set(listed)):
+        found[0] = f"{len(unseen)} processes outside this pid namespace, {len(own)} expected"
     return found
 
 
 def require_idle(gpu: Gpu) -> None:
     """Raise HostBusy where anybody computes on the GPU before a run has started anything."""
-    found = strangers(gpu, ())
+    found = strangers(gpu.processes() or (), ())
     if found:
-        raise HostBusy(f"the GPU is used by {', '.join(found)}", remedy="end it, then run again; nothing was started")
+        raise HostBusy(
+            f"the GPU is used by {', '.join(found.values())}", remedy="end it, then run again; nothing was started"
+        )
 
 
 class IdleWatch:
@@ -49,14 +61,15 @@ class IdleWatch:
     gpu : Gpu
         Where to look.
     own : callable
-        Returns the pids that may compute now (the engine's tree); called at every look.
+        Returns the pids that may compute now (the engine's tree); called at every look. Who was ours stays ours.
     """
 
     def __init__(self, gpu: Gpu, own: Callable[[], Collection[int]], interval_s: float = 0.08) -> None:
         self._gpu, self._own, self._interval_s = gpu, own, interval_s
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lqw-idle", daemon=True)
-        self._found: list[str] = []
+        self._found: dict[int, str] = {}
+        self._ours: set[int] = set()
         self.looks = 0
 
     def __enter__(self) -> Self:
@@ -75,7 +88,7 @@ class IdleWatch:
         """Return CONTENDED with who was seen, or None."""
         if not self._found:
             return None
-        return Failure(reason=Reason.CONTENDED, detail=f"the GPU was used by {', '.join(self._found)}"[:4000])
+        return Failure(reason=Reason.CONTENDED, detail=f"the GPU was used by {', '.join(self._found.values())}"[:4000])
 
     def _run(self) -> None:
         while not self._done.wait(self._interval_s):
@@ -83,4 +96,8 @@ class IdleWatch:
 
     def _look(self) -> None:
         self.looks += 1
-        self._found += [each for each in strangers(self._gpu, self._own()) if each not in self._found]
+        listed = self._gpu.processes() or ()
+        own = self._own()
+        self._ours |= set(own)
+        for pid, description in strangers(listed, own, self._ours).items():
+            self._found.setdefault(pid, description)

@@ -16,7 +16,7 @@ from lqw.engines.llama_server import FLAGS, LlamaServer
 from lqw.testing.faults import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lqw.engines.base import Compute, Engine, Where
     from lqw.params import EngineSpec
@@ -40,7 +40,7 @@ class Fake(LlamaServer):
 
     name = "fake"
     flags = FLAGS | _OWN
-    words = LlamaServer.words | {"fault": tuple(Fault)}
+    words: Mapping[str, Sequence[str]] = {**LlamaServer.words, "fault": tuple(Fault)}
 
     def check(self, spec: EngineSpec, *, compute: Compute, where: Where) -> None:
         """Refuse unknown settings; there is no binary."""

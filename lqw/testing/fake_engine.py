@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lqw.engines.embedded_server import parser as llama_flags
-from lqw.testing.fake_model import Batch, Slots, Speed, detokenize, next_token, tokenize
+from lqw.testing.fake_completion import Completion
+from lqw.testing.fake_model import Batch, Slots, Speed, detokenize, tokenize
 from lqw.testing.faults import Fault
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
 
     from lqw.testing.fake_model import Slot
 
@@ -77,7 +77,7 @@ class FakeServer(socketserver.ThreadingTCPServer):
     @property
     def slot_context(self) -> int:
         """Return the tokens a slot holds, padded as llama.cpp pads them."""
-        per_slot = -(-self.args.ctx_size // self.args.parallel // _PAD) * _PAD
+        per_slot: int = -(-self.args.ctx_size // self.args.parallel // _PAD) * _PAD
         return per_slot // 2 if self.args.fault is Fault.SMALL_CONTEXT else per_slot
 
     def fault_now(self) -> Fault:
@@ -87,93 +87,6 @@ class FakeServer(socketserver.ThreadingTCPServer):
             active = self._counted > self.args.fault_after
         fault: Fault = self.args.fault
         return fault if active else Fault.NONE
-
-
-class _Completion:
-    """One request being served: tokens, counts and clocks."""
-
-    def __init__(self, server: FakeServer, body: dict[str, Any], fault: Fault, slot: Slot) -> None:
-        self.server, self.body, self.fault, self.slot = server, body, fault, slot
-        prompt = body["prompt"]
-        self.prompt: list[int] = prompt if isinstance(prompt, list) else tokenize(prompt)
-        self.stream = bool(body.get("stream", False))
-        self.limit = max(1, int(body.get("n_predict", 1)))
-        self.tokens: list[int] = []
-        self.cached = self.prefill_ms = self.decode_ms = 0
-
-    @property
-    def evaluated(self) -> int:
-        return len(self.prompt) - (2 if self.fault is Fault.WRONG_PROMPT_COUNT else 0)
-
-    def generate(self) -> Iterator[int]:
-        """Take the time of prefill and decode and yield each token when it is due."""
-        began = time.perf_counter()
-        reuse = (
-            self.body.get("cache_prompt", True) or self.fault is Fault.COLD_REUSE
-        ) and self.fault is not Fault.NO_REUSE
-        self.cached = self.slot.common(self.prompt) if reuse else 0
-        self.server.batch.prefill(len(self.prompt) - self.cached)
-        due = time.perf_counter()
-        self.prefill_ms = (due - began) * 1e3
-        self.slot.cached = list(self.prompt)
-        wanted = max(1, self.limit * 2 // 3) if self.fault is Fault.SHORT_OUTPUT else self.limit
-        salt = {Fault.OTHER_TOKENS: "other", Fault.UNSTEADY: str(time.monotonic_ns())}.get(self.fault, "")
-        first = due
-        for position in range(wanted):
-            if position:
-                due = self.server.batch.token(due)
-            alone = self.server.slots.busy <= 1
-            stuck = self.fault is Fault.GARBAGE or (self.fault is Fault.GARBAGE_PARALLEL and not alone)
-            token = next_token(self.prompt, 0 if stuck else position, salt)
-            self.tokens.append(token)
-            self.decode_ms = (time.perf_counter() - first) * 1e3
-            yield token
-        self.slot.cached += self.tokens[:-1]
-
-    def event(self, token: int) -> dict[str, Any]:
-        """Return the event of one token."""
-        return {
-            "index": 0,
-            "content": detokenize([token]),
-            "tokens": [token] if self.body.get("return_tokens") else [],
-            "stop": False,
-            "id_slot": -1,
-            "tokens_predicted": len(self.tokens),
-            "tokens_evaluated": self.evaluated,
-        }
-
-    def last(self) -> dict[str, Any]:
-        """Return the last event of a stream, or the whole answer of a request without one."""
-        count, fresh = len(self.tokens), self.evaluated - self.cached
-        said = count + (1 if self.fault is Fault.LYING_COUNT else 0)
-        return {
-            "index": 0,
-            "content": "" if self.stream else detokenize(self.tokens),
-            "tokens": [] if self.stream or not self.body.get("return_tokens") else self.tokens,
-            "id_slot": self.slot.number,
-            "stop": True,
-            "model": self.server.args.model,
-            "tokens_predicted": said,
-            "tokens_evaluated": self.evaluated,
-            "generation_settings": {key: value for key, value in self.body.items() if key != "prompt"},
-            "prompt": detokenize(self.prompt),
-            "has_new_line": False,
-            "truncated": False,
-            "stop_type": "limit" if count == self.limit else "eos",
-            "stopping_word": "",
-            "tokens_cached": len(self.prompt) + count - 1,
-            "timings": {
-                "cache_n": self.cached,
-                "prompt_n": fresh,
-                "prompt_ms": self.prefill_ms,
-                "prompt_per_token_ms": self.prefill_ms / max(1, fresh),
-                "prompt_per_second": fresh / max(1e-9, self.prefill_ms) * 1e3,
-                "predicted_n": said,
-                "predicted_ms": self.decode_ms,
-                "predicted_per_token_ms": self.decode_ms / count,
-                "predicted_per_second": count / max(1e-9, self.decode_ms) * 1e3,
-            },
-        }
 
 
 class _Handler(socketserver.StreamRequestHandler):
@@ -242,11 +155,11 @@ class _Handler(socketserver.StreamRequestHandler):
             return
         slot = self.server.slots.take(list(body["prompt"]), body.get("id_slot"))
         try:
-            self._serve(_Completion(self.server, body, fault, slot))
+            self._serve(Completion(body, fault, slot, self.server))
         finally:
             self.server.slots.release(slot)
 
-    def _serve(self, work: _Completion) -> None:
+    def _serve(self, work: Completion) -> None:
         if work.fault is Fault.SERIALISE:
             with self.server.serial:
                 work.fault = Fault.NONE
@@ -260,7 +173,7 @@ class _Handler(socketserver.StreamRequestHandler):
                 self._break_in_the_middle(work)
             self._json(200, work.last())
 
-    def _stream(self, work: _Completion) -> None:
+    def _stream(self, work: Completion) -> None:
         self.wfile.write(
             b"HTTP/1.1 200 OK\r\nServer: fake\r\nContent-Type: text/event-stream\r\n"
             b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
@@ -279,7 +192,7 @@ class _Handler(socketserver.StreamRequestHandler):
             self._event(work.last())
         self.wfile.write(b"0\r\n\r\n")
 
-    def _break_in_the_middle(self, work: _Completion) -> bool:
+    def _break_in_the_middle(self, work: Completion) -> bool:
         """Show the faults that come after half the tokens; True ends the stream here."""
         if len(work.tokens) < max(1, work.limit // 2):
             return False

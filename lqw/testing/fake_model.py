@@ -8,32 +8,11 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-__all__ = ["BOS", "Batch", "Slot", "Slots", "Speed", "detokenize", "next_token", "tokenize"]
+__all__ = ["BOS", "Batch", "Slot", "Slots", "Speed", "answer_seed", "detokenize", "next_token", "tokenize"]
 
 BOS = 2
 _FIRST_CHAR = 10  # ids from here are characters: every text has ids, and the way back is exact
-_WORDS = [
-    "red",
-    "blue",
-    "tall",
-    "thin",
-    "warm",
-    "cold",
-    "fast",
-    "slow",
-    "tree",
-    "lamp",
-    "door",
-    "ship",
-    "bird",
-    "rain",
-    "hill",
-    "road",
-    "bell",
-    "salt",
-    "corn",
-    "milk",
-]
+_WORDS = ("red", "blue", "tall", "warm", "cold", "tree", "lamp", "door", "ship", "bird", "rain", "hill", "road", "bell")
 _FIRST_WORD = 2_000_000  # ids from here are words: what the model says
 _WORD_COUNT = 512
 
@@ -57,9 +36,14 @@ def _text(token: int) -> str:
     return chr(point) if is_char else ""
 
 
-def next_token(prompt: list[int], position: int, salt: str) -> int:
-    """Return the token at *position* of the answer: equal prompts and salts give equal answers."""
-    digest = hashlib.blake2b(f"{salt}/{len(prompt)}/{hash(tuple(prompt))}/{position}".encode(), digest_size=4).digest()
+def answer_seed(prompt: list[int], salt: str) -> bytes:
+    """Return what an answer follows from: equal prompts and salts give equal answers."""
+    return hashlib.blake2b(f"{salt}/{prompt}".encode(), digest_size=16).digest()
+
+
+def next_token(seed: bytes, position: int) -> int:
+    """Return the token at *position* of the answer with this seed."""
+    digest = hashlib.blake2b(position.to_bytes(4, "big"), digest_size=4, key=seed).digest()
     return _FIRST_WORD + int.from_bytes(digest, "big") % _WORD_COUNT
 
 

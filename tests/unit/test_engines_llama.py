@@ -124,6 +124,14 @@ def test_a_right_one_passes(tmp_path):
     LlamaServer().check(spec, compute="cuda", where=WHERE)
 
 
+@pytest.mark.parametrize("layers", [0, "0"])
+def test_a_cpu_engine_on_a_gpu_host_is_refused(tmp_path, layers):
+    spec = EngineSpec(engine="llama_server", binary=str(program(tmp_path)), settings={"gpu_layers": layers})
+    LlamaServer().check(spec, compute="cpu", where=WHERE)
+    with pytest.raises(ParamsError, match="CPU engine"):
+        LlamaServer().check(spec, compute="cuda", where=WHERE)
+
+
 def test_embedded_has_no_binary_and_no_gpu():
     Embedded().check(EngineSpec(engine="embedded", settings={"threads": 2}), compute="cpu", where=WHERE)
     with pytest.raises(ParamsError, match="installed wheel"):

@@ -140,7 +140,6 @@ def test_the_running_executable_is_hashed_even_after_it_was_replaced(tmp_path):
 
 def test_a_mapped_library_is_hashed_unless_it_was_replaced(tmp_path):
 
-
     library = tmp_path / "_ctypes_copy.so"
     shutil.copy(_ctypes.__file__, library)
     code = "import sys, ctypes; ctypes.CDLL(sys.argv[1]); print('up', flush=True); sys.stdin.read()"

@@ -111,18 +111,18 @@ def test_no_visible_device_is_a_usage_error(monkeypatch):
 
 
 def test_strangers_are_those_that_are_not_ours():
-    gpu = gpu_of(FakeNvml([0], [{os.getpid(): 1, os.getppid(): 1}]))
-    assert strangers(gpu, [os.getpid(), os.getppid()]) == []
-    (named,) = strangers(gpu, [os.getpid()])
-    assert named.startswith(f"pid {os.getppid()} ")
-    assert strangers(gpu_of(FakeNvml([0], [None])), []) == []
+    listed = {os.getpid(), os.getppid()}
+    assert strangers(listed, listed) == {}
+    assert strangers(listed, [os.getpid()])[os.getppid()].startswith(f"pid {os.getppid()} ")
+    assert strangers(listed, [os.getpid()], former=[os.getppid()]) == {}
+    assert strangers([], [os.getpid()]) == {}
 
 
 def test_pids_of_an_outer_namespace_are_ours_as_far_as_we_have_processes():
-    gpu = gpu_of(FakeNvml([0], [{OUTER: 1}]))
-    assert strangers(gpu, [7]) == []
-    assert strangers(gpu, []) == ["1 processes outside this pid namespace, 0 expected"]
-    assert strangers(gpu_of(FakeNvml([0], [{OUTER: 1, OUTER + 1: 1}])), [7]) != []
+    assert strangers([OUTER], [7]) == {}
+    assert strangers([OUTER], []) == {0: "1 processes outside this pid namespace, 0 expected"}
+    assert strangers([OUTER, OUTER + 1], [7]) == {0: "2 processes outside this pid namespace, 1 expected"}
+    assert strangers([OUTER, 7], [7]) == {0: "1 processes outside this pid namespace, 1 expected"}
 
 
 def test_a_gpu_in_use_is_busy():
@@ -146,6 +146,30 @@ def test_one_who_comes_and_goes_while_we_measure_is_seen_and_named():
     failure = watch.failure()
     assert failure.reason is Reason.CONTENDED
     assert f"pid {visitor.pid} sleep" in failure.detail
+
+
+def test_our_own_engine_that_ended_and_is_still_listed_is_no_stranger():
+    """Seen on an H200: NVML lists a killed server for 0.2 s more, when it is in nobody's tree any longer."""
+    nvml = FakeNvml()
+    engine = subprocess.Popen(["sleep", "60"])
+    own = [engine.pid]
+    try:
+        with IdleWatch(gpu_of(nvml), own=lambda: own, interval_s=0.01) as watch:
+            nvml.processes[0][engine.pid] = 1
+            time.sleep(0.05)
+            own.clear()
+            time.sleep(0.05)
+    finally:
+        engine.kill()
+        engine.wait()
+    assert watch.failure() is None
+
+
+def test_a_host_that_lists_no_processes_cannot_be_watched_but_is_not_contended():
+    with IdleWatch(gpu_of(FakeNvml([0], [None])), own=list) as watch:
+        pass
+    assert watch.failure() is None
+    require_idle(gpu_of(FakeNvml([0], [None])))
 
 
 def test_the_watch_looks_ten_times_a_second():
