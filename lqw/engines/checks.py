@@ -31,7 +31,8 @@ def check_settings(
         if name not in kinds:
             problem, remedy = "no such setting of this engine", f"known: {', '.join(kinds)}"
         elif not _is_a(value, kinds[name]):
-            problem, remedy = f"must be {kinds[name].__name__}", f"write a value of type {kinds[name].__name__}"
+            wanted = "a whole number or a word" if kinds[name] is object else kinds[name].__name__
+            problem, remedy = f"must be {wanted}", "correct the value; docs/operators-guide.md lists them"
         elif name in least and isinstance(value, int) and value < least[name]:
             problem, remedy = f"must be {least[name]} or more", "correct the value; docs/operators-guide.md lists them"
         elif name in words and value not in words[name]:
@@ -44,7 +45,8 @@ def check_settings(
 
 def _is_a(value: object, kind: type) -> bool:
     """Return whether a value may stand for *kind*: a whole number may for a float, a bool for nothing but a bool."""
-    return kind is object or type(value) is kind or (kind is float and type(value) is int)
+    allowed = {object: (int, str), float: (float, int)}.get(kind, (kind,))
+    return type(value) in allowed
 
 
 def check_binary(spec: EngineSpec, where: Where) -> None:

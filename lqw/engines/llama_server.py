@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FLAGS", "LlamaServer"]
 
-# Setting of the params -> (flag, type of its value; object: more than one type).
+# Setting of the params -> (flag, type of its value; object: a whole number or a word).
 FLAGS: dict[str, tuple[str, type]] = {
     "threads": ("-t", int),
     "threads_batch": ("-tb", int),

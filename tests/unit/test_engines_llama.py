@@ -88,6 +88,7 @@ def test_a_launch_of_the_protocol_becomes_slots_and_context(tmp_path):
         ({"threads": "2"}, "subject.settings.threads", "must be int"),
         ({"threads": True}, "subject.settings.threads", "must be int"),
         ({"mmap": 1}, "subject.settings.mmap", "must be bool"),
+        ({"gpu_layers": True}, "subject.settings.gpu_layers", "must be a whole number or a word"),
         ({"flash_attn": "yes"}, "subject.settings.flash_attn", "not one of its words"),
         ({"n_pairs": 3}, "subject.settings.n_pairs", "no such setting"),
     ],
