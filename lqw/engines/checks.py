@@ -45,8 +45,8 @@ def check_settings(
 
 def _is_a(value: object, kind: type) -> bool:
     """Return whether a value may stand for *kind*: a whole number may for a float, a bool for nothing but a bool."""
-    allowed = {object: (int, str), float: (float, int)}.get(kind, (kind,))
-    return type(value) in allowed
+    more: dict[type, tuple[type, ...]] = {object: (int, str), float: (float, int)}
+    return type(value) in more.get(kind, (kind,))
 
 
 def check_binary(spec: EngineSpec, where: Where) -> None:
