@@ -36,8 +36,10 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml requirements.lock
 demo: $(VENV)/.demo  ## watch the gate pass a healthy release and stop a sick one (about 5 minutes)
 	@$(BIN)/lqw demo
 
+# Tests that time a real engine run alone: two threads on two cores suffer from any neighbour.
 test: $(VENV)/.dev  ## every test, with the real model (about 8 minutes)
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -m "not engine" -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -m engine
 
 lint: $(VENV)/.dev  ## ruff, mypy strict, import layers, notebook twins
 	@$(BIN)/ruff check .

@@ -111,12 +111,13 @@ def red_rows(finished: Finished) -> dict[str, str]:
 
 def _summary(console: Console, done: list[Finished], named: dict[str, str], seconds: float) -> None:
     floor, healthy, sick = done
-    worst = [f"{row.rpartition('/')[2]} {text}" for row, text in named.items() if "/ttft@" in row or "/prefill@" in row]
+    longest = [max((row for row in named if f"/{metric}@" in row), default="") for metric in ("ttft", "prefill")]
+    worst = [f"{row.rpartition('/')[2]} {named[row]}" for row in longest if row]
     lines = [
         f"floor    {RELEASES[0]}: {floor.counts.removeprefix('rows: ')}",
         f"healthy  {RELEASES[1]}: {healthy.outcome} (exit {int(healthy.status)})",
         f"sick     {RELEASES[2]}: {sick.outcome} (exit {int(sick.status)}), {len(named)} rows below their floor",
-        f"because  {'; '.join(worst[:2]) or 'no TTFT and prefill row: not for the reason it should'}",
+        f"because  {'; '.join(worst) or 'no TTFT and prefill row: not for the reason it should'}",
         f"check    lqw verify {sick.stored}",
         f"took     {int(seconds) // 60}:{int(seconds) % 60:02d} here; the demo's margin class is wide, and says so",
     ]

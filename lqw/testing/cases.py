@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["EXPECTED", "from_demo", "write_case"]
 
 FLOOR = "1.0.0"
-SICK_ROWS = ("ttft@128", "ttft@512", "prefill@512", "ttft_cached@512")
-"""What a one-token prefill slows down; decode, aggregate and memory rows must not be named."""
+SICK_ROWS = ("ttft@128", "ttft@512", "prefill@512", "ttft_cached@512", "agg@4")
+"""What ``-ub 1`` slows down: every prompt, and four streams, whose tokens no longer share a batch. Decode and memory
+rows must not be named."""
 
 EXPECTED: dict[str, dict[str, Any]] = {
     "healthy": {"exit": 0, "outcome": "PASS", "red_rows": [], "void_rows": []},
