@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-ROWS = ["ttft@256", "prefill@256", "rss_peak"]
+ROWS = ["ttft@128", "prefill@128", "rss_peak"]
 
 pytestmark = [pytest.mark.engine, pytest.mark.e2e, pytest.mark.timeout(420)]
 
@@ -36,7 +36,7 @@ def world(tmp_path_factory):
     shutil.copytree(ROOT / "params", place / "params")
     protocol_file = place / "params/protocols/demo.yaml"
     protocol = yaml.safe_load(protocol_file.read_text())
-    steps = [{"kind": "cold", "prompt_tokens": 256, "repeats": 3, "warmups": 1}]
+    steps = [{"kind": "cold", "prompt_tokens": 128, "repeats": 3, "warmups": 1}]
     protocol |= {"rows": ROWS, "launches": [{"slots": 1, "steps": steps}]}
     protocol["identity"]["output_tokens"] = 8
     protocol_file.write_text(yaml.safe_dump(protocol))
@@ -56,7 +56,7 @@ def test_one_token_prefill_goes_red_on_the_rows_it_slows(world):
     status, said, judgement, run = _gate(world, "1.2.0-one-token-prefill")
     assert status == 1, said
     red = {row["row"].partition("/")[2] for row in judgement["rows"] if row["verdict"] == "RED"}
-    assert red == {"ttft@256", "prefill@256"}
+    assert red == {"ttft@128", "prefill@128"}
     for row in judgement["rows"]:
         if row["verdict"] == "RED":
             assert row["row"].partition("/")[2] in said

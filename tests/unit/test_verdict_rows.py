@@ -1,6 +1,8 @@
 """The judge, row by row: PASS, RED, IMPROVED, SUSPECT, INCONCLUSIVE, and everything that is not a number."""
 
 import dataclasses
+import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from lqw.verdict import (
     standing_from_json,
     standing_to_json,
 )
-from lqw.verdict.rows import BLOCKING
+from lqw.verdict.rows import BLOCKING, _too_good
 from tests.support import synthetic as syn
 
 ONE_TOKEN = {"ttft@512": 1.92, "ttft@128": 1.3, "ttft_cached@512": 1.75}
@@ -180,6 +182,12 @@ def test_better_is_improved_and_far_too_good_is_suspect(standing, effects, verdi
         assert f"improved: {short}" in judgement.sentence
     else:
         assert "too good to be believed" in judgement.sentence
+
+
+@pytest.mark.parametrize(("margin", "suspect"), [(0.10, True), (0.50, False)])
+def test_what_is_too_good_depends_on_what_the_host_can_tell(margin, suspect):
+    band = SimpleNamespace(delta_floor=math.log(1.34), se_floor=0.05, t_red=4.0)
+    assert _too_good(band, SimpleNamespace(delta=0.01, margin=margin)) is suspect
 
 
 def test_eight_standard_errors_are_suspect_even_below_a_quarter():
