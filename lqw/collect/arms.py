@@ -103,8 +103,9 @@ def _ask_all(site: Site, running: RunningEngine, key: StartKey, origin_ns: int, 
             site.progress({"event": "step", "step": step.step_id})
             for samples in run_step(asker, step):
                 found.requests += samples
-                if any(sample.failure for sample in samples):
-                    found.failure = running.died()
+                lost = next((sample.failure for sample in samples if sample.failure), None)
+                if lost is not None:
+                    found.failure = running.died(lost)
             if found.failure is not None:
                 break
     found.memory = memory.peaks()
@@ -177,7 +178,7 @@ def _answer_all(site: Site, running: RunningEngine, model: str, found: _Found) -
                 timeout_s=site.params.protocol.request_timeout_s,
             )
             found.answers.append(answer)
-            if answer.failure is not None and (died := running.died()) is not None:
+            if answer.failure is not None and (died := running.died(answer.failure)) is not None:
                 found.failure = died
                 return
 

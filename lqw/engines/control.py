@@ -79,7 +79,8 @@ class Control:
         except httpx.TimeoutException as err:
             raise ControlError(Reason.TIMEOUT, f"{method} {path}: no answer in time ({type(err).__name__})") from err
         except httpx.HTTPError as err:
-            reason = Reason.CONNECTION_RESET if isinstance(err, httpx.NetworkError) else Reason.HTTP_ERROR
+            lost = isinstance(err, (httpx.NetworkError, httpx.RemoteProtocolError))
+            reason = Reason.CONNECTION_RESET if lost else Reason.HTTP_ERROR
             raise ControlError(reason, f"{method} {path}: {type(err).__name__}: {err}") from err
         if answer.status_code != httpx.codes.OK:
             raise ControlError(Reason.HTTP_ERROR, f"{method} {path}: {answer.status_code}: {answer.text[:_SHOWN]}")

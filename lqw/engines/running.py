@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 __all__ = ["RunningEngine"]
 
+_LOST = frozenset({Reason.CONNECTION_RESET, Reason.STREAM_BROKEN})
+# A dying process closes its sockets a moment before it can be waited for.
+_END_GRACE_S = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class RunningEngine:
@@ -119,10 +123,16 @@ class RunningEngine:
         """Return a sampler of its memory, to be used as a context around the requests."""
         return MemorySampler(self.pid, compute=self.facts.compute, vram=self.vram)
 
-    def died(self) -> Failure | None:
-        """Return ENGINE_DIED with the last log lines where the process has ended, else None."""
-        if self.child.returncode() is None:
-            return None
+    def died(self, after: Failure | None = None) -> Failure | None:
+        """Return ENGINE_DIED with the last log lines where the process has ended, else None.
+
+        *after* is the failure of a request: a lost connection waits a moment for the end of the process that lost it.
+        """
+        end = time.monotonic() + (_END_GRACE_S if after is not None and after.reason in _LOST else 0.0)
+        while self.child.returncode() is None:
+            if time.monotonic() >= end:
+                return None
+            time.sleep(0.01)
         detail = f"{self.engine.name} {self.child.describe_end()} while it served"
         return Failure(reason=Reason.ENGINE_DIED, detail=detail, log_tail=log_tail(self.log_path))
 
@@ -153,4 +163,4 @@ class RunningEngine:
 
     def _explain(self, failure: Failure) -> Failure:
         """Return the death of the engine where that is the cause of a failed request."""
-        return self.died() or failure
+        return self.died(failure) or failure
