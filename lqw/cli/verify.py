@@ -23,19 +23,23 @@ Paths = Annotated[
     list[Path], typer.Argument(help="Receipt files. A folder or nothing at all is an error, never a pass.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+ParamsFolder = Annotated[
+    Path | None,
+    typer.Option("--params", help="Folder of signing.yaml and signers/; default: params/ of the receipt's repository."),
+]
 
 
-def verify(paths: Paths, as_json: AsJson = False) -> None:
+def verify(paths: Paths, as_json: AsJson = False, params: ParamsFolder = None) -> None:
     """Recompute each receipt's verdict from its raw samples; the exit status is that of the worst.
 
     0 PASS or FLOOR, 1 RED, 2 not a file, 3 UNDECIDED, 4 INVALID: something in the receipt does not follow from it.
     """
     from lqw.errors import UsageError
-    from lqw.receipt import verify_receipt
+    from lqw.receipt.signing import verify_signed
 
     if not paths:
         raise UsageError("no receipt was named", remedy="lqw verify receipts/<host>/<version>.json")
-    done = [(path, verify_receipt(path)) for path in paths]
+    done = [(path, verify_signed(path, params)) for path in paths]
     if as_json:
         typer.echo(json.dumps([_json(path, one) for path, one in done], indent=1))
     else:
@@ -83,6 +87,8 @@ def _lines(path: Path, one: Verification) -> Iterator[str]:
     if said is not None:
         yield plain(f"  {'the samples alone would say: ' if one.problems else ''}{said.sentence}")
         yield plain(f"  release {one.release} on {one.host}, sha256 {one.receipt_sha256}")
+    for text in one.signed_by:
+        yield plain(f"  signed by {text}")
     for text in one.not_checked:
         yield plain(f"  not checked: {text}")
 
@@ -99,6 +105,7 @@ def _json(path: Path, one: Verification) -> dict[str, Any]:
             {"field": p.field, "recorded": p.recorded, "recomputed": p.recomputed, "check": p.check}
             for p in one.problems
         ],
+        "signed_by": list(one.signed_by),
         "not_checked": list(one.not_checked),
         "receipt_sha256": one.receipt_sha256,
         "judgement": None if one.judgement is None else judgement_to_json(one.judgement),

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from lqw.errors import ParamsError
 from lqw.params.specs import HostSpec, IdentityPrompts, Params, ProtocolSpec, ReleaseSpec, Strict, TargetsSpec
 
-__all__ = ["load_params", "parse_spec"]
+__all__ = ["load_params", "parse_spec", "parse_text"]
 
 _SETTING_KINDS = {"bool", "int", "float", "str"}
 
@@ -63,7 +63,11 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
 def parse_spec(spec: type[_Spec], path: Path, files: dict[str, str], root: Path, *, remedy: str) -> _Spec:
     """Read one YAML file as *spec*; its sha256 goes into *files* under its path below *root*. ParamsError names all."""
-    text = _read(path, files, root, remedy=remedy)
+    return parse_text(spec, _read(path, files, root, remedy=remedy), path, remedy=remedy)
+
+
+def parse_text(spec: type[_Spec], text: str, path: Path, *, remedy: str) -> _Spec:
+    """Read the text of a YAML file as *spec*; *path* is for messages alone. ParamsError names all."""
     try:
         raw = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, RecursionError, TypeError) as err:

@@ -30,10 +30,11 @@ from lqw.verdict import Counts, Judgement, judgement_to_json, standing_from_json
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["Verification", "derived_of", "verify_receipt"]
+__all__ = ["UNSIGNED", "Verification", "derived_of", "verify_receipt"]
 
+UNSIGNED = "who made it: as far as was looked, it is not signed, and who can write the file can write its digest"
 ALWAYS_UNCHECKED = (
-    "who made it: a receipt is not signed, and who can write the file can write its digest",
+    UNSIGNED,
     "facts that no number follows from (wall clocks, ready times, command lines, kernel): bound by the digest alone",
     "floors and token reference: taken as embedded; whether the store held them is a question to its history",
 )
@@ -57,6 +58,10 @@ class Verification:
         Of that judgement; zeros without one.
     receipt_sha256 : str
         Of the bytes that were read.
+    release, host, finished_utc : str
+        As the receipt says; empty where it could not be read.
+    signed_by : tuple of str
+        Who stands for it, where signatures were looked at (:func:`lqw.receipt.signature.with_signature`).
     """
 
     outcome: Outcome
@@ -68,6 +73,8 @@ class Verification:
     receipt_sha256: str
     release: str = ""
     host: str = ""
+    finished_utc: str = ""
+    signed_by: tuple[str, ...] = ()
 
 
 def verify_receipt(source: Path | str | bytes) -> Verification:
@@ -226,6 +233,7 @@ def _verification(receipt: Receipt, judgement: Judgement, problems: list[Problem
         sha256,
         release=judgement.release,
         host=receipt.header.host.name,
+        finished_utc=receipt.run.finished_utc,
     )
 
 
