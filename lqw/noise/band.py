@@ -6,9 +6,8 @@ import math
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from lqw.errors import UsageError
 from lqw.noise.batch import Bands, Batch, batch_of
-from lqw.noise.methods import METHODS
+from lqw.noise.methods import method_of
 from lqw.noise.rows import Call, RowBand, RowData, RowReferences
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from lqw.metrics import RowId
     from lqw.plan import Policy
 
-__all__ = ["band_table"]
+__all__ = ["band_table", "row_band"]
 
 
 def band_table(
@@ -50,53 +49,55 @@ def band_table(
     """
     if not data:
         return {}
-    method = METHODS.get(policy.method)
-    if method is None:
-        raise UsageError(f"unknown method {policy.method!r}", remedy=f"one of: {', '.join(METHODS)}")
     batch = batch_of(data, references, folded)
-    bands = method(batch, policy, look=look, m=m)
-    return {row.row: _band(row, references, batch, bands, i=i, look=look) for i, row in enumerate(data)}
+    bands = method_of(policy)(batch, policy, look=look, m=m)
+    return {row.row: row_band(row, references, batch, bands, at=(i,), look=look) for i, row in enumerate(data)}
 
 
-def _band(
+def row_band(
     row: RowData,
     references: Mapping[RowId, RowReferences],
     batch: Batch,
     bands: Bands,
     *,
-    i: int,
+    at: tuple[int, ...],
     look: int,
 ) -> RowBand:
-    def at(values: np.ndarray) -> float | None:
-        value = float(values[i])
-        return value if math.isfinite(value) else None
+    """Return one row of the arrays as a record; *at* is its place in *bands*, whose last axis is *batch*'s rows."""
+    i = at[-1]
+
+    def value(array: np.ndarray) -> float | None:
+        number = float(array[at])
+        return number if math.isfinite(number) else None
 
     floor = references.get(row.row, RowReferences()).floor
-    red = bool(bands.red_floor[i]) or bool(bands.red_last[i])
-    se, t_red = at(bands.se_floor), at(bands.t_red)
+    red = bool(bands.red[at])
+    reference, last = (float(x[i]) if math.isfinite(x[i]) else None for x in (batch.floor, batch.last))
+    se, t_red = value(bands.se_floor), value(bands.t_red)
+    estimate = float(bands.estimate[at])
     return RowBand(
         row=row.row,
         look=look,
         n=len(row.d),
-        estimate=float(bands.estimate[i]),
-        s2=float(bands.s2[i]),
-        v=float(bands.v[i]),
-        sd=float(bands.sd[i]),
-        nu=float(bands.nu[i]),
-        floor=at(batch.floor),
-        folded=floor is not None and float(batch.floor[i]) > floor.value,
-        delta_floor=at(bands.estimate - batch.floor),
+        estimate=estimate,
+        s2=float(bands.s2[at]),
+        v=float(bands.v[at]),
+        sd=float(bands.sd[at]),
+        nu=float(bands.nu[at]),
+        floor=reference,
+        folded=floor is not None and reference is not None and reference > floor.value,
+        delta_floor=None if reference is None else estimate - reference,
         se_floor=se,
         t_red=t_red,
-        u_pass=at(bands.u_pass),
-        threshold=at(bands.threshold),
-        lower=at(bands.lower),
-        last=at(batch.last),
-        delta_last=at(bands.estimate - batch.last),
-        se_last=at(bands.se_last),
-        t_last=at(bands.t_last),
-        threshold_last=at(bands.threshold_last),
+        u_pass=value(bands.u_pass),
+        threshold=value(bands.threshold),
+        lower=value(bands.lower),
+        last=last,
+        delta_last=None if last is None else estimate - last,
+        se_last=value(bands.se_last),
+        t_last=value(bands.t_last),
+        threshold_last=value(bands.threshold_last),
         band_fraction=None if se is None or t_red is None else -math.expm1(-t_red * se),
-        call=Call.RED if red else Call.PASS if bool(bands.passed[i]) else Call.OPEN,
-        red_by="floor" if bands.red_floor[i] else "last" if bands.red_last[i] else "",
+        call=Call.RED if red else Call.PASS if bool(bands.passed[at]) else Call.OPEN,
+        red_by="floor" if bands.red_floor[at] else "last" if bands.red_last[at] else "",
     )

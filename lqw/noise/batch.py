@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lqw.metrics import Family, RowId
-from lqw.noise.rows import RowData, RowReferences
+from lqw.noise.rows import Reference, RowData, RowReferences
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,23 +28,24 @@ FAMILIES = tuple(Family)
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Arrays over rows at one look. Leading axes, if any, are simulated releases.
+    """Arrays over rows. Leading axes, if any, are simulated releases; an array without them is the same for all.
 
     Attributes
     ----------
     d : float array, shape (..., rows, pairs)
         Oriented log ratios, NaN beyond a row's n.
-    n : float array, shape (rows,)
+    n : float array, shape (..., rows)
     family : int array, shape (rows,)
         Index into ``tuple(Family)``.
     floor, last : float arrays, shape (..., rows)
         F (after folding) and L; NaN where there is none.
-    n_floor, n_last : float arrays, shape (rows,)
+    n_floor, n_last : float arrays, shape (..., rows)
         Pairs behind them; NaN where there is none.
-    prior_ss, prior_df : float arrays, shape (..., rows) and (rows,)
-        Within-session sum of squares of floor batch and history, and its degrees of freedom, before the cap.
-    floor_d : sequence of float arrays
-        The floor's own pairs, per row, for methods that need them; may be empty.
+    session_ss, session_df : float arrays, shape (..., rows, sessions)
+        Within-session sums of squares of earlier sessions and their degrees of freedom, in the order in which they
+        are pooled: the floor's batch, then the newest first. Zeros where a row has fewer.
+    floor_d, last_d : float arrays, shape (..., rows, pairs of the reference)
+        The references' own pairs, for methods that need them; NaN where there are fewer, or none.
     """
 
     d: Floats
@@ -54,14 +55,32 @@ class Batch:
     n_floor: Floats
     last: Floats
     n_last: Floats
-    prior_ss: Floats
-    prior_df: Floats
-    floor_d: Sequence[Floats] = ()
+    session_ss: Floats
+    session_df: Floats
+    floor_d: Floats
+    last_d: Floats
 
     @property
     def is_memory(self) -> NDArray[np.bool_]:
         """Return which rows are memory rows: they have their own noise floor and δ."""
         return np.asarray(self.family == FAMILIES.index(Family.MEMORY))
+
+    def first(self, n: Floats) -> Batch:
+        """Return the same rows with their first *n* pairs only, shape (..., rows): what an earlier look saw."""
+        n = np.minimum(n, self.n)
+        width = max(int(n.max(initial=0)), 1)
+        d = self.d[..., :width]
+        return replace(self, d=np.where(np.arange(width) < n[..., None], d, np.nan), n=n)
+
+    def take(self, releases: NDArray[np.bool_]) -> Batch:
+        """Return the simulated releases that *releases* marks; arrays they all share stay as they are."""
+        own = {name: np.ndim(self.d) - (0 if name in _BY_PAIR else 1) for name in _ARRAYS}
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        return replace(self, **{name: x[releases] for name, x in arrays.items() if np.ndim(x) == own[name]})
+
+
+_BY_PAIR = ("d", "session_ss", "session_df", "floor_d", "last_d")
+_ARRAYS = (*_BY_PAIR, "n", "floor", "n_floor", "last", "n_last")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +104,27 @@ class Bands:
     red_last: NDArray[np.bool_]
     passed: NDArray[np.bool_]  # only where not red
 
+    @property
+    def red(self) -> NDArray[np.bool_]:
+        """Return which rows are RED, by either reference."""
+        return self.red_floor | self.red_last
 
-def pooled_prior(references: RowReferences, own_df: int) -> tuple[float, float]:
-    """Return (SS, df) of the earlier sessions that are pooled with this run's *own_df*: floor, then newest first.
+    @property
+    def open(self) -> NDArray[np.bool_]:
+        """Return which rows are neither RED nor passed."""
+        return ~self.red & ~self.passed
 
-    The session that would exceed :data:`MAX_DF` in total is taken in proportion.
+
+def pooled_prior(session_ss: Floats, session_df: Floats, own_df: Floats) -> tuple[Floats, Floats]:
+    """Return (SS, df) of the earlier sessions that are pooled with this run's *own_df*, arrays (..., rows).
+
+    Sessions count in their order; the one that would exceed :data:`MAX_DF` in total is taken in proportion.
     """
-    sessions = [(s.ss, s.df) for s in reversed(references.history)]
-    if references.floor is not None:
-        sessions.insert(0, (references.floor.ss, references.floor.df))
-    ss, df, room = 0.0, 0.0, float(max(MAX_DF - own_df, 0))
-    for session_ss, session_df in sessions:
-        if session_df <= 0 or room <= 0:
-            continue
-        share = min(1.0, room / session_df)
-        ss, df, room = ss + share * session_ss, df + share * session_df, room - share * session_df
-    return ss, df
+    room = np.maximum(MAX_DF - own_df, 0.0)[..., None]
+    before = np.cumsum(session_df, axis=-1) - session_df
+    df = np.clip(room - before, 0.0, session_df)
+    share = df / np.maximum(session_df, 1.0)
+    return np.asarray((share * session_ss).sum(axis=-1)), np.asarray(df.sum(axis=-1))
 
 
 def batch_of(
@@ -112,36 +136,46 @@ def batch_of(
     """
     none = RowReferences()
     refs = [references.get(row.row, none) for row in data]
-    priors = [pooled_prior(ref, len(row.d) - 1) for row, ref in zip(data, refs, strict=True)]
-    width = max((len(row.d) for row in data), default=0)
-    d = np.full((len(data), width), np.nan)
-    for i, row in enumerate(data):
-        d[i, : len(row.d)] = row.d
     floors = [
         max(ref.floor.value, folded.get(row.row, -np.inf)) if ref.floor else np.nan
         for row, ref in zip(data, refs, strict=True)
     ]
     lasts = [_distinct_last(ref) for ref in refs]
+    sessions = [_sessions(ref) for ref in refs]
     return Batch(
-        d=d,
+        d=_padded([row.d for row in data], np.nan),
         n=np.array([len(row.d) for row in data], dtype=float),
         family=np.array([FAMILIES.index(row.row.kind.family) for row in data], dtype=np.int64),
         floor=np.array(floors, dtype=float),
         n_floor=np.array([ref.floor.n if ref.floor else np.nan for ref in refs], dtype=float),
-        last=np.array([value for value, _ in lasts], dtype=float),
-        n_last=np.array([n for _, n in lasts], dtype=float),
-        prior_ss=np.array([ss for ss, _ in priors], dtype=float),
-        prior_df=np.array([df for _, df in priors], dtype=float),
-        floor_d=[np.array(ref.floor.d if ref.floor else ()) for ref in refs],
+        last=np.array([last.value if last else np.nan for last in lasts], dtype=float),
+        n_last=np.array([last.n if last else np.nan for last in lasts], dtype=float),
+        session_ss=_padded([[ss for ss, _ in row] for row in sessions], 0.0),
+        session_df=_padded([[df for _, df in row] for row in sessions], 0.0),
+        floor_d=_padded([ref.floor.d if ref.floor else () for ref in refs], np.nan),
+        last_d=_padded([last.d if last else () for last in lasts], np.nan),
     )
 
 
-def _distinct_last(references: RowReferences) -> tuple[float, float]:
+def _sessions(references: RowReferences) -> list[tuple[float, int]]:
+    """Return (SS, df) of the floor's batch and the history, newest first."""
+    floor = [] if references.floor is None else [(references.floor.ss, references.floor.df)]
+    return [(ss, df) for ss, df in (*floor, *((s.ss, s.df) for s in reversed(references.history))) if df > 0]
+
+
+def _padded(rows: Sequence[Sequence[float]], fill: float) -> Floats:
+    out = np.full((len(rows), max((len(row) for row in rows), default=0)), fill)
+    for i, row in enumerate(rows):
+        out[i, : len(row)] = row
+    return out
+
+
+def _distinct_last(references: RowReferences) -> Reference | None:
     """Return the last release, unless it is the floor's own batch: that is one reference, not two."""
     last, floor = references.last, references.floor
     if last is None or (floor is not None and last.receipt_sha256 == floor.receipt_sha256):
-        return np.nan, np.nan
-    return last.value, float(last.n)
+        return None
+    return last
 
 
 def effect_floor(batch: Batch, policy: Policy) -> Floats:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lqw.noise.band import band_table
-from lqw.noise.rows import Call, RowBand, RowData, RowReferences
+import numpy as np
+
+from lqw.noise.band import row_band
+from lqw.noise.batch import batch_of
+from lqw.noise.looks import take_looks
+from lqw.noise.methods import method_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lqw.metrics import RowId
+    from lqw.noise.rows import RowBand, RowData, RowReferences
     from lqw.plan import Policy
 
 __all__ = ["Replay", "replay"]
@@ -45,11 +50,7 @@ def replay(
     available: Mapping[str, int],
     folded: Mapping[RowId, float],
 ) -> Replay:
-    """Run the looks over *data*.
-
-    At each look the models with an OPEN gating row get the pairs of that look; all others keep what they had, so that
-    a run which measured more than it needed is judged by the same numbers as one that stopped. A model with a RED row
-    asks for no more: the gate is blocked already, and its other open rows are reported as they stand.
+    """Run the looks over *data* by the rule of :func:`lqw.noise.looks.take_looks`.
 
     Parameters
     ----------
@@ -60,27 +61,23 @@ def replay(
     available : mapping of str to int
         Complete pairs in the samples, per model.
     """
-    models = {row.model for row in data}
-    used = dict.fromkeys(models, policy.looks[0])
-    bands: dict[RowId, RowBand] = {}
-    going, needing = set(models), set[str]()
-    for look, pairs in enumerate(policy.looks):
-        for model in sorted(going):
-            if available.get(model, 0) < pairs:
-                needing.add(model)
-        going -= needing
-        if not going:
-            break
-        used.update(dict.fromkeys(going, pairs))
-        seen = [row.first(used[row.row.model]) for row in data.values()]
-        table = band_table(seen, references, policy, look=look, m=m, folded=folded)
-        for row, band in table.items():
-            if row.model in going and (row not in bands or bands[row].call is Call.OPEN):
-                bands[row] = band
-        going = {model for model in going if _undecided(model, bands)}
-    return Replay(bands, used, tuple(sorted(needing)))
-
-
-def _undecided(model: str, bands: Mapping[RowId, RowBand]) -> bool:
-    calls = [band.call for row, band in bands.items() if row.model == model and band.floor is not None]
-    return Call.OPEN in calls and Call.RED not in calls
+    if not data:
+        return Replay({}, {}, ())
+    models = sorted({row.model for row in data})
+    batch = batch_of(list(data.values()), references, folded)
+    looked = take_looks(
+        replace(batch, d=batch.d[None], n=batch.n[None]),
+        method_of(policy),
+        policy,
+        m=m,
+        models=np.array([models.index(row.model) for row in data]),
+        available=np.array([[available.get(model, 0) for model in models]], dtype=float),
+    )
+    bands = {}
+    for i, (row, pairs) in enumerate(data.items()):
+        look = int(looked.look[0, i])
+        if look >= 0:
+            seen = pairs.first(policy.looks[look])
+            bands[row] = row_band(seen, references, batch, looked.bands, at=(0, i), look=look)
+    used = {model: int(n) for model, n in zip(models, looked.pairs[0], strict=True)}
+    return Replay(bands, used, tuple(model for model, more in zip(models, looked.needing[0], strict=True) if more))

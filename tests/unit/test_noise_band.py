@@ -133,18 +133,22 @@ def test_families_are_shrunk_apart_and_together_inside():
     assert np.ptp([without[r.row].sd for r in rates]) < np.ptp(own)
 
 
+def _pooled(own_df, **references):
+    batch = batch_of([_data(np.zeros(own_df + 1))], {ROW: RowReferences(**references)}, {})
+    ss, df = pooled_prior(batch.session_ss, batch.session_df, batch.n - 1)
+    return float(ss[0]), float(df[0])
+
+
 def test_pooling_takes_floor_first_then_the_newest_and_at_most_24_degrees():
     floor = Reference(value=0.0, n=10, ss=9.0, df=9, release="1", receipt_sha256="f")
     history = tuple(Spread(ss=2.0 * i, df=2, release=str(i)) for i in range(1, 7))
-    ss, df = pooled_prior(RowReferences(floor=floor, history=history), 2)
-    assert (ss, df) == (9.0 + 2.0 * 21, 21)
-    ss, df = pooled_prior(RowReferences(floor=floor, history=history), 8)
+    assert _pooled(2, floor=floor, history=history) == (9.0 + 2.0 * 21, 21)
+    ss, df = _pooled(8, floor=floor, history=history)
     assert df == MAX_DF - 8
     assert ss == pytest.approx(9.0 + 12 + 10 + 8 + 0.5 * 6)  # 9 + 2 + 2 + 2 + half of the fourth newest
-    assert pooled_prior(RowReferences(), 2) == (0.0, 0.0)
-    assert pooled_prior(RowReferences(floor=floor), 24) == (0.0, 0.0)
-    empty = (Spread(ss=0.0, df=0, release="x"),)
-    assert pooled_prior(RowReferences(history=empty), 2) == (0.0, 0.0)
+    assert _pooled(2) == (0.0, 0.0)
+    assert _pooled(24, floor=floor) == (0.0, 0.0)
+    assert _pooled(2, history=(Spread(ss=0.0, df=0, release="x"),)) == (0.0, 0.0)
 
 
 def test_rows_of_unequal_length_share_one_batch():

@@ -9,13 +9,14 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
+from lqw.errors import UsageError
 from lqw.noise.methods import fixed_band, gate_v1
 
 if TYPE_CHECKING:
     from lqw.noise.batch import Bands, Batch
     from lqw.plan import Policy
 
-__all__ = ["METHODS", "Method"]
+__all__ = ["METHODS", "Method", "method_of"]
 
 
 class Method(Protocol):
@@ -32,3 +33,11 @@ METHODS: MappingProxyType[str, Method] = MappingProxyType(
         "fixed-band-10": fixed_band.ten_percent,
     }
 )
+
+
+def method_of(policy: Policy) -> Method:
+    """Return the method that ``policy.method`` names."""
+    method = METHODS.get(policy.method)
+    if method is None:
+        raise UsageError(f"unknown method {policy.method!r}", remedy=f"one of: {', '.join(METHODS)}")
+    return method

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from lqw.noise.batch import Bands, Batch, effect_floor
+from lqw.noise.batch import Bands, Batch, effect_floor, pooled_prior
 from lqw.noise.boundaries import pass_boundaries, red_boundaries
 from lqw.noise.quantiles import critical_t
 from lqw.noise.shrink import shrink
@@ -26,15 +26,16 @@ def noise_of(batch: Batch, policy: Policy) -> tuple[Floats, Floats, Floats, Floa
     """Return (D, s², v, s̃, ν): row means, pooled variances and their shrunk forms, arrays (..., rows)."""
     estimate = np.nansum(batch.d, axis=-1) / batch.n
     own = np.nansum((batch.d - estimate[..., None]) ** 2, axis=-1)
-    v = batch.n - 1 + batch.prior_df
-    s2 = (own + batch.prior_ss) / np.maximum(v, 1)
+    prior_ss, prior_df = pooled_prior(batch.session_ss, batch.session_df, batch.n - 1)
+    s2 = (own + prior_ss) / np.maximum(batch.n - 1 + prior_df, 1)
+    v = np.broadcast_to(batch.n - 1 + prior_df, s2.shape)
     sd, nu = np.empty_like(s2), np.empty_like(s2)
     for code in np.unique(batch.family):
         rows = batch.family == code
         memory = bool(batch.is_memory[rows][0])
-        shrunk = shrink(s2[..., rows], v[rows], sd_floor=policy.sd_floor_memory if memory else policy.sd_floor)
+        shrunk = shrink(s2[..., rows], v[..., rows], sd_floor=policy.sd_floor_memory if memory else policy.sd_floor)
         sd[..., rows], nu[..., rows] = np.sqrt(shrunk.s2), shrunk.nu
-    return estimate, s2, np.broadcast_to(v, s2.shape), sd, nu
+    return estimate, s2, v, sd, nu
 
 
 def decide(batch: Batch, policy: Policy, *, look: int, m: int) -> Bands:
