@@ -95,13 +95,14 @@ def blessed(
     as_json: Json = False,
 ) -> None:
     """Judge both receipts of the blessed model on every host; a missing one is RED."""
-    from lqw.parity import judge_blessed
+    from lqw.parity import UnderTest, judge_blessed
     from lqw.parity.files import load_blessed, load_thresholds, read_receipt
 
     base = root or _root()
     spec = load_blessed(blessed_file or base / BLESSED)
     floors = load_thresholds(thresholds or base / THRESHOLDS)
-    verdict = judge_blessed(spec, floors, lambda path: read_receipt(base / path), binary_sha256=binary_sha256)
+    under_test = None if binary_sha256 is None else UnderTest(dict.fromkeys(spec.hosts, binary_sha256))
+    verdict = judge_blessed(spec, floors, lambda path: read_receipt(base / path), under_test=under_test)
     _end(verdict.lines, verdict.to_json(), verdict.exit_status, as_json=as_json)
 
 

@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from lqw.errors import ParamsError
+from lqw.params.parity import BlessedSpec, ParityParams, ThresholdsSpec
 from lqw.params.specs import HostSpec, IdentityPrompts, Params, ProtocolSpec, ReleaseSpec, Strict, TargetsSpec
 
 __all__ = ["load_params", "parse_spec", "parse_text"]
@@ -186,4 +187,25 @@ def load_params(path: Path | str, *, host: str | None = None) -> Params:
         targets=targets,
         prompts=prompts.prompts,
         files=files,
+        parity=_parity(path, release.blessed, files, root),
     )
+
+
+def _parity(path: Path, model: str | None, files: dict[str, str], root: Path) -> ParityParams | None:
+    """Return what a release that names a blessed model is held to; ParamsError where that is another model."""
+    if model is None:
+        return None
+    folder = root / "parity"
+    blessed = parse_spec(BlessedSpec, folder / "blessed.yaml", files, root, remedy="add params/parity/blessed.yaml")
+    floors = parse_spec(
+        ThresholdsSpec, folder / "thresholds.yaml", files, root, remedy="add params/parity/thresholds.yaml"
+    )
+    if blessed.model != model:
+        raise ParamsError(
+            file=str(path),
+            field="blessed",
+            value=model,
+            problem=f"{folder / 'blessed.yaml'} blesses {blessed.model or 'no model'!r}",
+            remedy="name the model that is blessed, or bless this one",
+        )
+    return ParityParams(blessed=blessed, thresholds=floors)

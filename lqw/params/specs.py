@@ -8,9 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from lqw.metrics import RowId
+from lqw.params.parity import ParityParams
+from lqw.params.strict import Strict
 
 __all__ = [
     "EngineSpec",
@@ -32,12 +34,6 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 Version = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Setting = bool | int | float | str
-
-
-class Strict(BaseModel):
-    """Frozen, no unknown fields, no coercion: ``"3"`` is not 3, and ``true`` is not 1."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class EngineSpec(Strict):
@@ -206,7 +202,11 @@ class HostSpec(Strict):
 
 
 class ReleaseSpec(Strict):
-    """One release to be judged."""
+    """One release to be judged.
+
+    ``blessed`` names the model of ``parity/blessed.yaml`` whose parity receipts the release needs on each of its
+    hosts. Without it nothing is claimed of the batched path; a tag cannot be had that way.
+    """
 
     schema_: Literal["lqw-release/1"] = Field(alias="schema")
     release: Version
@@ -216,6 +216,7 @@ class ReleaseSpec(Strict):
     subject: EngineSpec
     comparator: EngineSpec
     models: list[ModelSpec] = Field(min_length=1, max_length=64)
+    blessed: Name | None = None
 
     @field_validator("models")
     @classmethod
@@ -252,6 +253,7 @@ class Params(Strict):
     targets: TargetsSpec
     prompts: dict[str, str]
     files: dict[str, Sha256]
+    parity: ParityParams | None = None
 
     @cached_property
     def folder(self) -> Path:
@@ -259,9 +261,14 @@ class Params(Strict):
         return Path(self.path).resolve().parent
 
     def resolved(self) -> dict[str, Any]:
-        """Return the JSON form that plan, journal and receipt carry; no path of this machine in it."""
+        """Return the JSON form that plan, journal and receipt carry; no path of this machine in it.
+
+        Parity stands in it only where the release names a blessed model: older journals keep their hash.
+        """
         out = self.model_dump(mode="json", by_alias=True)
         out["path"] = Path(self.path).name
+        if self.parity is None:
+            del out["parity"], out["release"]["blessed"]
         return out
 
 

@@ -4,10 +4,10 @@
 files is :mod:`.files`; talking to an engine is :mod:`.witness`.
 """
 
-from lqw.parity.blessed import judge_blessed
+from lqw.params.parity import BlessedSpec, ThresholdsSpec
+from lqw.parity.blessed import UnderTest, commit_of, judge_blessed, judge_release
 from lqw.parity.judge import judge_record
 from lqw.parity.serving import judge_serving
-from lqw.parity.specs import BlessedSpec, ThresholdsSpec
 from lqw.parity.verdict import ParityVerdict, Shape, Word
 
 __all__ = [
@@ -15,8 +15,11 @@ __all__ = [
     "ParityVerdict",
     "Shape",
     "ThresholdsSpec",
+    "UnderTest",
     "Word",
+    "commit_of",
     "judge_blessed",
     "judge_record",
+    "judge_release",
     "judge_serving",
 ]

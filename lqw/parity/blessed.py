@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,46 @@ from lqw.parity.serving import judge_serving
 from lqw.parity.verdict import ParityVerdict, Word
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
-    from lqw.parity.specs import BlessedSpec, ThresholdsSpec
+    from lqw.params.parity import BlessedSpec, ParityParams, ThresholdsSpec
 
-__all__ = ["KINDS", "BlessedVerdict", "judge_blessed"]
+__all__ = ["KINDS", "BlessedVerdict", "UnderTest", "commit_of", "judge_blessed", "judge_release"]
 
 KINDS = ("m1", "serving")
+_COMMIT = re.compile(r"\(([0-9a-f]{7,40})\)")
+
+
+def commit_of(version: str, build: str = "") -> str:
+    """Return the commit that an engine's version words name in brackets, else its build."""
+    found = _COMMIT.search(version) or _COMMIT.search(build)
+    return found[1] if found else build
+
+
+@dataclass(frozen=True, slots=True)
+class UnderTest:
+    """The program a receipt must be of: the sha256 of its bytes where a host's are known, else its commit.
+
+    Hosts of unlike processors run unlike binaries of one commit; a run on one host knows the other's commit only.
+    """
+
+    binaries: Mapping[str, str]  # host → sha256
+    commit: str = ""
+    model_sha256: str = ""  # of the blessed model, where the release measures it too
+
+    def stale(self, host: str, receipt: dict[str, Any], kind: str) -> str | None:
+        """Return why *receipt* is not of the program under test, or None."""
+        provenance = receipt if kind == "serving" else receipt.get("provenance")
+        sha256 = self.binaries.get(host)
+        if sha256 is not None:
+            measured = provenance.get("binary_sha256") if isinstance(provenance, dict) else None
+            if measured == sha256:
+                return None
+            return f"the receipt is of binary {str(measured)[:12]}, the one under test is {sha256[:12]}"
+        told = receipt.get("commit") if kind == "serving" else commit_of(str(receipt.get("apr_version", "")))
+        if self.commit and told == self.commit:
+            return None
+        return f"the receipt is of commit {told or '(absent)'!s:.40}, the one under test is {self.commit or 'unknown'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +73,12 @@ class BlessedVerdict:
     def exit_status(self) -> Exit:
         """Return 0 for PASS, 1 for everything else."""
         return Exit.PASS if self.word == "PASS" else Exit.RED
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """Return what keeps a release from its tag, each by host and name; empty exactly where the word is PASS."""
+        cells = [f"{host}: {cell.line}" for (host, _), cell in self.cells.items() if cell.word is not Word.PASS]
+        return (*self.faults, *cells) or (() if self.cells else ("no receipt was judged",))
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -71,7 +111,7 @@ def _file_of(receipt: dict[str, Any], kind: str) -> object:
     return path.replace("\\", "/").rpartition("/")[2] if isinstance(path, str) else None
 
 
-def _foreign(receipt: object, host: str, file: str, kind: str, binary_sha256: str | None) -> str | None:
+def _foreign(receipt: object, host: str, file: str, kind: str) -> str | None:
     """Return why a receipt that passed its judge is not this cell's, or None."""
     if not isinstance(receipt, dict):
         return "not a JSON object"
@@ -79,11 +119,6 @@ def _foreign(receipt: object, host: str, file: str, kind: str, binary_sha256: st
         return f"the receipt is of host {receipt.get('host', '(absent)')!r}, not of {host}"
     if file and _file_of(receipt, kind) != file:
         return f"the receipt is of file {_file_of(receipt, kind)!r}, not of {file}"
-    if binary_sha256 is not None:
-        provenance = receipt if kind == "serving" else receipt.get("provenance")
-        measured = provenance.get("binary_sha256") if isinstance(provenance, dict) else None
-        if measured != binary_sha256:
-            return f"the receipt is of binary {str(measured)[:12]}, the one under test is {binary_sha256[:12]}"
     return None
 
 
@@ -98,7 +133,8 @@ def judge_blessed(
     thresholds: ThresholdsSpec,
     read: Callable[[str], object],
     *,
-    binary_sha256: str | None = None,
+    under_test: UnderTest | None = None,
+    hosts: Sequence[str] | None = None,
 ) -> BlessedVerdict:
     """Judge the blessed model on every host it is blessed for.
 
@@ -109,25 +145,33 @@ def judge_blessed(
     read : callable
         Receipt path → parsed JSON, as :func:`lqw.parity.files.read_receipt`: ``FileNotFoundError`` where there is
         none (MISSING, which is RED), a text where it is unreadable (FAIL).
-    binary_sha256 : str, optional
-        The binary under test; a receipt of another one is stale and does not count.
+    under_test : UnderTest, optional
+        The program under test; a receipt of another one is STALE and does not count.
+    hosts : sequence of str, optional
+        Which hosts need receipts, where these are not those of the blessing.
     """
     faults = []
     if not blessed.model.strip():
         faults.append("no model is blessed")
-    if not blessed.hosts:
+    wanted = blessed.hosts if hosts is None else hosts
+    if not wanted:
         faults.append("no host is named: nothing would be judged")
     cells: dict[tuple[str, str], ParityVerdict] = {}
     bytes_of: dict[str, str] = {}
-    for host in blessed.hosts if not faults else []:
+    if under_test is not None and under_test.model_sha256:
+        bytes_of["the release"] = under_test.model_sha256
+    for host in wanted if not faults else []:
         for kind in KINDS:
             cell, receipt = _cell(blessed, thresholds, read, host, kind)
             if cell.word is Word.PASS:
-                foreign = _foreign(receipt, host, blessed.file, kind, binary_sha256)
+                foreign = _foreign(receipt, host, blessed.file, kind)
                 if foreign is not None:
                     cell = ParityVerdict(kind, blessed.model, Word.FAIL, cell.shape, (foreign,), cell.numbers)
                 elif sha256 := _model_sha256(receipt, kind):
                     bytes_of[f"{host} {kind}"] = sha256
+            if under_test is not None and isinstance(receipt, dict) and (old := under_test.stale(host, receipt, kind)):
+                reasons = (old, f"it said {cell.word}")
+                cell = ParityVerdict(kind, blessed.model, Word.STALE, cell.shape, reasons, cell.numbers)
             cells[host, kind] = cell
     if len(set(bytes_of.values())) > 1:
         told = ", ".join(f"{where} {sha256[:12]}" for where, sha256 in bytes_of.items())
@@ -151,3 +195,30 @@ def _cell(
     if kind == "m1":
         return judge_record(receipt, model=blessed.model, thresholds=thresholds), receipt
     return judge_serving(receipt, model=blessed.model), receipt
+
+
+def judge_release(
+    parity: ParityParams | None, read: Callable[[str], object], *, hosts: Sequence[str], under_test: UnderTest
+) -> BlessedVerdict:
+    """Judge what a release needs before its tag: both receipts of its blessed model, on each of its hosts, fresh.
+
+    Parameters
+    ----------
+    parity : ParityParams or None
+        ``Params.parity``. None (the release names no blessed model) is a FAIL: nothing is claimed of the batched path.
+    read : callable
+        As in :func:`judge_blessed`; paths start at the root of the repository.
+    hosts : sequence of str
+        The release's.
+    under_test : UnderTest
+        Host → sha256 of the subject's binary, as its gate receipt has it (``EngineFacts.binary_sha256``), and the
+        commit for hosts that are not in it (:func:`commit_of`).
+
+    Returns
+    -------
+    BlessedVerdict
+        ``blocks`` names everything that is missing, stale, unmeasured or red; empty where nothing is.
+    """
+    if parity is None:
+        return BlessedVerdict("", {}, ("the release names no blessed model: parity at the serving shape is not shown",))
+    return judge_blessed(parity.blessed, parity.thresholds, read, under_test=under_test, hosts=hosts)

@@ -7,7 +7,7 @@ from pathlib import Path
 from lqw.canonical import read_json
 from lqw.errors import IntegrityError
 from lqw.params.loading import parse_spec
-from lqw.parity.specs import BlessedSpec, ThresholdsSpec
+from lqw.params.parity import BlessedSpec, ThresholdsSpec
 
 __all__ = ["load_blessed", "load_thresholds", "read_receipt"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from lqw.parity.verdict import ParityVerdict, Refusal, Shape, Word, names_model, whole
 
 if TYPE_CHECKING:
-    from lqw.parity.specs import ThresholdSpec, ThresholdsSpec
+    from lqw.params.parity import ThresholdSpec, ThresholdsSpec
 
 __all__ = ["ENVELOPE", "judge_record"]
 

@@ -22,6 +22,7 @@ class Word(StrEnum):
     FAIL = "FAIL"
     UNMEASURED = "UNMEASURED"
     MISSING = "MISSING"
+    STALE = "STALE"  # of another program than the one under test
 
 
 @dataclass(frozen=True, slots=True)

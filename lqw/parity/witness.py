@@ -7,7 +7,6 @@ carry the same prompt, so every slot must give the reference's tokens (PARITY, "
 from __future__ import annotations
 
 import datetime as dt
-import re
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lqw.canonical import sha256_json
 from lqw.correctness.detectors import CONSTANT_RUN, longest_run
 from lqw.engines.control import Control, ControlError
+from lqw.parity.blessed import commit_of
 from lqw.parity.serving import BATCH, PROBE, WITNESS_VERSION
 from lqw.parity.telemetry import Formed, LlamaTelemetry, LogTelemetry
 from lqw.samples import Answer
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = ["Target", "common_prefix", "judge_band", "take_witness"]
 
 SAMPLER = {"temperature": 0, "top_k": 1, "ignore_eos": True, "cache_prompt": False}
-_COMMIT = re.compile(r"\(([0-9a-f]{7,40})\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +193,6 @@ def take_witness(
     stable = bool(reference) and first.ids == second.ids
     bands = [_band(target, prompt, tokens, c, reference) for c in concurrencies] if stable else []
     results = {band["result"] for band in bands}
-    commit = _COMMIT.search(target.facts.version) or _COMMIT.search(target.facts.build)
     return {
         "witness_version": WITNESS_VERSION,
         "probe": PROBE,
@@ -202,7 +200,7 @@ def take_witness(
         "engine": target.facts.engine,
         "bands": bands,
         "binary_sha256": target.facts.binary_sha256,
-        "commit": commit[1] if commit else target.facts.build,
+        "commit": commit_of(target.facts.version, target.facts.build),
         "env": dict(target.facts.env),
         "settings": dict(target.facts.settings),
         "exit": 1 if "FAIL" in results else 0 if results == {"PASS"} else 3,

@@ -18,7 +18,7 @@ from lqw.receipt.verify import derived_of, verify_receipt
 from lqw.verdict import standing_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lqw.correctness import IdentityReference
     from lqw.ratchet.baseline import Baseline
@@ -73,6 +73,7 @@ def compose_receipt(
             "calibration": None if inputs.calibration is None else dict(inputs.calibration),
             "standing": standing,
             "reference": None if inputs.reference is None else reference_to_json(inputs.reference),
+            **({} if inputs.parity is None else {"parity": dict(inputs.parity)}),
             "sources": {"baseline": baseline_sha256, "reference": reference_sha256},
             "artefacts": artefacts or {},
             **derived_of(standing, again),
@@ -105,6 +106,7 @@ def build_receipt(
     attempt: int = 1,
     earlier: Sequence[EarlierAttempt] = (),
     replayed: bool = False,
+    parity: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write ``receipt.json`` of a run; return its path.
 
@@ -122,6 +124,8 @@ def build_receipt(
         From :meth:`lqw.receipt.store.Store.next_attempt`.
     replayed : bool
         The journal was measured by another run.
+    parity : mapping or None
+        From :func:`lqw.receipt.parity.read_documents`.
 
     Raises
     ------
@@ -141,6 +145,7 @@ def build_receipt(
             standing=standing_for(held, journal.header, journal.starts),
             reference=tokens,
             calibration=collected.get("calibration") if isinstance(collected, dict) else None,
+            parity=parity,
         ),
         finished_utc=finished_utc,
         baseline_sha256=baseline_sha256,

@@ -16,6 +16,7 @@ from lqw.plan import Plan, build_plan
 from lqw.ratchet.baseline import references_for
 from lqw.ratchet.epoch import EpochKey, epoch_key
 from lqw.receipt.client import client_voids
+from lqw.receipt.parity import parity_findings
 from lqw.receipt.structure import structure_problems
 from lqw.verdict import Evidence, Judgement, Standing, judge
 
@@ -45,6 +46,8 @@ class Inputs:
         The host's token reference.
     calibration : mapping or None
         What the client's calibration saw (:func:`lqw.receipt.client.client_voids`).
+    parity : mapping or None
+        Path → content of the parity receipts (:func:`lqw.receipt.parity.read_documents`).
     """
 
     header: Header
@@ -53,6 +56,7 @@ class Inputs:
     standing: Standing
     reference: IdentityReference | None = None
     calibration: Mapping[str, Any] | None = None
+    parity: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +150,7 @@ def rejudge(inputs: Inputs) -> Rejudged:
         voids={**client_voids(inputs.calibration, plan.rows), **correctness.voids},
         standing=inputs.standing,
         targets=params.targets.targets,
+        parity=parity_findings(params, header, inputs.starts, inputs.parity),
     )
     blamed = replace(evidence, problems=[str(problem) for problem in problems])
     return Rejudged(params, plan, epoch, correctness, judge(blamed), problems, evidence)

@@ -67,6 +67,9 @@ class Receipt(Record):
     calibration: dict[str, Any] | None = Field(description="what the client's calibration saw before the run")
     standing: dict[str, Any] = Field(description="floors, last values and histories this run was judged against")
     reference: dict[str, Any] | None = Field(description="the host's token reference this run was judged against")
+    parity: dict[str, Any] | None = Field(
+        default=None, description="parity receipts of the blessed model by path; absent where no model is blessed"
+    )
     sources: Sources
     epoch: EpochKey | None = Field(description="host class, comparator, models, protocol; null: no comparator started")
     epoch_sha256: str = Field(pattern=r"^([0-9a-f]{64})?$", description="hash of the epoch key")

@@ -172,6 +172,7 @@ def _inputs(receipt: Receipt) -> Inputs:
         standing=standing_from_json(receipt.standing),
         reference=None if receipt.reference is None else parse_reference(receipt.reference, name="reference"),
         calibration=receipt.calibration,
+        parity=receipt.parity,
     )
 
 

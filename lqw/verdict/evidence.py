@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from lqw.metrics import RowId
     from lqw.plan import Plan
+    from lqw.verdict.results import GuardFinding
 
 __all__ = ["ComparatorPoint", "Evidence", "Standing", "standing_from_json", "standing_to_json"]
 
@@ -65,6 +66,8 @@ class Evidence:
         Floors, last values and histories of this epoch.
     targets : mapping of str to float
         Published targets by metric name.
+    parity : sequence of GuardFinding
+        What the parity receipts of a blessed model say (:func:`lqw.receipt.parity.parity_findings`).
     problems : sequence of str
         What an earlier step of STATISTICS §6 found wrong with the receipt or journal itself; any makes it INVALID.
     """
@@ -75,6 +78,7 @@ class Evidence:
     voids: Mapping[RowId, Failure] = field(default_factory=dict)
     standing: Standing = field(default_factory=Standing)
     targets: Mapping[str, float] = field(default_factory=dict)
+    parity: Sequence[GuardFinding] = ()
     problems: Sequence[str] = ()
 
 

@@ -158,6 +158,7 @@ def _guards(evidence: Evidence, measured: _Measured, replayed: Replay) -> list[G
     if plan.purpose is Purpose.GATE and evidence.standing.differences:
         text = "no floor in this epoch: " + "; ".join(evidence.standing.differences)
         out.append(GuardFinding(guard="epoch", effect="undecided", subject="run", text=text))
+    out += evidence.parity
     out += one_token_prefill(used, policy)
     out += comparator_history(used, evidence.standing.comparator, policy)
     out += null_control(used, policy, m=len(plan.rows))

@@ -105,6 +105,7 @@ class GuardFinding(Record):
         "drift",
         "dispersion",
         "bimodality",
+        "parity",
     ]
     effect: Effect
     subject: str  # the model or row it speaks of, or "run"

@@ -58,7 +58,8 @@ class Findings:
             f"too loud for a floor: {g.text}; quiet the machine and measure again" for g in self._blocking("dispersion")
         ]
         gone = [f"{row} has a floor but is no longer measured: it needs a retire record" for row in self.dropped]
-        return [*self.problems, *invalid, *null, *one_token, *red, *suites, *epoch, *loud, *gone]
+        parity = [f"parity of {guard.subject}: {guard.text}" for guard in self._blocking("parity")]
+        return [*self.problems, *invalid, *null, *one_token, *red, *suites, *epoch, *parity, *loud, *gone]
 
     def _blocking(self, name: str) -> list[GuardFinding]:
         return [guard for guard in self.guards if guard.guard == name and guard.effect == "undecided"]

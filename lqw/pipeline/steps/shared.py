@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lqw.pipeline.artefacts import read_artefact
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lqw.receipt import Rejudged
     from lqw.verdict import Standing
 
-__all__ = ["held_baseline", "load_reference", "load_standing", "rejudged"]
+__all__ = ["held_baseline", "load_parity", "load_reference", "load_standing", "rejudged"]
 
 
 def load_reference(run: Run) -> IdentityReference | None:
@@ -48,8 +48,19 @@ def rejudged(run: Run, samples: Journal, standing: Standing) -> Rejudged:
             standing=standing,
             reference=load_reference(run),
             calibration=collected.get("calibration"),
+            parity=load_parity(run),
         )
     )
+
+
+def load_parity(run: Run) -> dict[str, Any] | None:
+    """Return the parity receipts of the blessed model as they lie in the repository; None where none is blessed."""
+    from lqw.parity.files import read_receipt  # noqa: PLC0415
+    from lqw.pipeline.runs import repository_root  # noqa: PLC0415
+    from lqw.receipt.parity import read_documents  # noqa: PLC0415
+
+    root = repository_root(run.info.params_file)
+    return read_documents(run.params, lambda path: read_receipt(root / path))
 
 
 def load_standing(run: Run, samples: Journal) -> Standing:

@@ -8,7 +8,7 @@ from lqw.errors import IntegrityError, NothingMeasured, RatchetRed, Undecided
 from lqw.outcomes import Outcome
 from lqw.pipeline.artefacts import read_artefact
 from lqw.pipeline.runs import utc_now
-from lqw.pipeline.steps.shared import load_standing, rejudged
+from lqw.pipeline.steps.shared import load_parity, load_standing, rejudged
 
 if TYPE_CHECKING:
     from lqw.pipeline.begin import Run
@@ -68,6 +68,7 @@ def write_receipt(run: Run) -> str:
         attempt=attempt.number,
         earlier=attempt.earlier,
         replayed=run.info.replayed is not None,
+        parity=load_parity(run),
     )
     return sha256_file(path)
 

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from lqw.params.specs import Strict
+from lqw.params.strict import Strict
 
-__all__ = ["BlessedSpec", "ReceiptsSpec", "ThresholdSpec", "ThresholdsSpec"]
+__all__ = ["BlessedSpec", "ParityParams", "ReceiptsSpec", "ThresholdSpec", "ThresholdsSpec"]
 
 Host = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 
@@ -66,3 +66,10 @@ class BlessedSpec(Strict):
         if strange and self.hosts:
             raise ValueError(f"receipts names {', '.join(strange)}, which hosts does not")
         return self
+
+
+class ParityParams(Strict):
+    """What a release that names a blessed model is held to: the blessing and the floors, whole."""
+
+    blessed: BlessedSpec
+    thresholds: ThresholdsSpec
