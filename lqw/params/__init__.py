@@ -13,9 +13,9 @@ from lqw.params.specs import (
     ProtocolSpec,
     ReleaseSpec,
     StepSpec,
-    Strict,
     TargetsSpec,
 )
+from lqw.params.strict import Strict
 
 __all__ = [
     "EngineSpec",

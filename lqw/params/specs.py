@@ -26,7 +26,6 @@ __all__ = [
     "ProtocolSpec",
     "ReleaseSpec",
     "StepSpec",
-    "Strict",
     "TargetsSpec",
 ]
 
@@ -42,8 +41,8 @@ class EngineSpec(Strict):
     engine: Name
     binary: str | None = None
     sha256: Sha256 | None = None
-    settings: dict[str, Setting] = {}
-    env: dict[str, str] = {}
+    settings: dict[str, Setting] = Field(default={})
+    env: dict[str, str] = Field(default={})
 
 
 class ModelSpec(Strict):
@@ -192,7 +191,7 @@ class HostSpec(Strict):
 
     schema_: Literal["lqw-host/1"] = Field(alias="schema")
     name: Name
-    aliases: list[str] = []
+    aliases: list[str] = Field(default=[])
     compute: Literal["cpu", "cuda"]
     lock: str | None = None
     margin: MarginSpec = MarginSpec()
@@ -231,7 +230,7 @@ class TargetsSpec(Strict):
     """Published targets, by metric: for rates the least ratio, for latencies the most "× slower"."""
 
     schema_: Literal["lqw-targets/1"] = Field(alias="schema")
-    targets: dict[str, float] = {}
+    targets: dict[str, float] = Field(default={})
 
     @field_validator("targets")
     @classmethod

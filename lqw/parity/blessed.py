@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lqw.errors import Exit
@@ -157,26 +157,27 @@ def judge_blessed(
     if not wanted:
         faults.append("no host is named: nothing would be judged")
     cells: dict[tuple[str, str], ParityVerdict] = {}
-    bytes_of: dict[str, str] = {}
-    if under_test is not None and under_test.model_sha256:
-        bytes_of["the release"] = under_test.model_sha256
+    bytes_of = {"the release": under_test.model_sha256} if under_test is not None and under_test.model_sha256 else {}
     for host in wanted if not faults else []:
         for kind in KINDS:
             cell, receipt = _cell(blessed, thresholds, read, host, kind)
-            if cell.word is Word.PASS:
-                foreign = _foreign(receipt, host, blessed.file, kind)
-                if foreign is not None:
-                    cell = ParityVerdict(kind, blessed.model, Word.FAIL, cell.shape, (foreign,), cell.numbers)
-                elif sha256 := _model_sha256(receipt, kind):
-                    bytes_of[f"{host} {kind}"] = sha256
-            if under_test is not None and isinstance(receipt, dict) and (old := under_test.stale(host, receipt, kind)):
-                reasons = (old, f"it said {cell.word}")
-                cell = ParityVerdict(kind, blessed.model, Word.STALE, cell.shape, reasons, cell.numbers)
-            cells[host, kind] = cell
+            cells[host, kind] = cell = _fresh(cell, receipt, host, blessed.file, under_test)
+            if cell.word is Word.PASS and (sha256 := _model_sha256(receipt, kind)):
+                bytes_of[f"{host} {kind}"] = sha256
     if len(set(bytes_of.values())) > 1:
         told = ", ".join(f"{where} {sha256[:12]}" for where, sha256 in bytes_of.items())
         faults.append(f"the receipts are of different model bytes: {told}")
     return BlessedVerdict(blessed.model, cells, tuple(faults))
+
+
+def _fresh(cell: ParityVerdict, receipt: object, host: str, file: str, under_test: UnderTest | None) -> ParityVerdict:
+    """Return the verdict of a receipt that is this host's, this file's and of the program under test, else why not."""
+    foreign = _foreign(receipt, host, file, cell.kind) if cell.word is Word.PASS else None
+    if foreign is not None:
+        return replace(cell, word=Word.FAIL, reasons=(foreign,))
+    if under_test is not None and isinstance(receipt, dict) and (old := under_test.stale(host, receipt, cell.kind)):
+        return replace(cell, word=Word.STALE, reasons=(old, f"it said {cell.word}"))
+    return cell
 
 
 def _cell(

@@ -1,4 +1,4 @@
-"""The parity receipts of a release's blessed model, read at the gate, carried in the receipt, judged again from there."""
+"""Parity receipts of a release's blessed model: read at the gate, carried in its receipt, judged again from there."""
 
 from __future__ import annotations
 
@@ -55,9 +55,7 @@ def parity_verdict(
             raise FileNotFoundError(path)
         return documents[path]
 
-    return judge_release(
-        params.parity, read, hosts=params.release.hosts, under_test=under_test(params, header, starts)
-    )
+    return judge_release(params.parity, read, hosts=params.release.hosts, under_test=under_test(params, header, starts))
 
 
 def parity_findings(

@@ -13,6 +13,7 @@ from lqw.receipt.store import Next, Store
 from lqw.testing.synthetic import synthetic_run
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from lqw.params import Params
@@ -23,8 +24,15 @@ __all__ = ["adopt_floor", "gate_receipt", "receipt_of", "stored"]
 FINISHED = "2026-01-01T00:10:00Z"
 
 
-def receipt_of(run: SyntheticRun, store: Store, *, attempt: Next | None = None, **facts: Any) -> bytes:
-    """Return the receipt of a run, judged against what *store* holds."""
+def receipt_of(
+    run: SyntheticRun,
+    store: Store,
+    *,
+    attempt: Next | None = None,
+    parity: Mapping[str, Any] | None = None,
+    **facts: Any,
+) -> bytes:
+    """Return the receipt of a run, judged against what *store* holds and the parity receipts given."""
     host = run.header.host.name
     baseline, reference = store.baseline(host), store.reference(host)
     data = {path: path.read_bytes() for path in (baseline, reference) if path.is_file()}
@@ -37,6 +45,7 @@ def receipt_of(run: SyntheticRun, store: Store, *, attempt: Next | None = None, 
             standing=standing_for(parse_baseline(data[baseline]) if baseline in data else None, run.header, run.starts),
             reference=parse_reference(data[reference]) if reference in data else None,
             calibration=run.calibration,
+            parity=parity,
         ),
         finished_utc=FINISHED,
         baseline_sha256=sha256_bytes(data[baseline]) if baseline in data else None,
