@@ -14,7 +14,8 @@ from pydantic import BaseModel, ValidationError
 
 from lqw.errors import ParamsError
 from lqw.params.parity import BlessedSpec, ParityParams, ThresholdsSpec
-from lqw.params.specs import HostSpec, IdentityPrompts, Params, ProtocolSpec, ReleaseSpec, Strict, TargetsSpec
+from lqw.params.specs import HostSpec, IdentityPrompts, Params, ProtocolSpec, ReleaseSpec, TargetsSpec
+from lqw.params.strict import Strict
 
 __all__ = ["load_params", "parse_spec", "parse_text"]
 

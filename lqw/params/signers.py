@@ -18,7 +18,8 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from lqw.errors import ParamsError
 from lqw.params.loading import parse_text
-from lqw.params.specs import Name, Strict
+from lqw.params.specs import Name
+from lqw.params.strict import Strict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
