@@ -10,7 +10,7 @@ INSTALL = $(PIP) install -c requirements.lock -e
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench gate selftest lock clean
+.PHONY: help demo test lint bench gate selftest engines lock clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 18
@@ -57,6 +57,9 @@ bench: $(VENV)/.dev  ## speed of lqw itself, as ratios in one run
 gate: $(VENV)/.demo  ## make gate PARAMS=params/…yaml
 	@test -n "$(PARAMS)" || { echo "name the release: make gate PARAMS=params/demo/1.1.0.yaml"; exit 2; }
 	@$(BIN)/lqw gate $(PARAMS)
+
+engines: $(VENV)/.demo  ## put a real apr, llama-server and a tiny model into runs/engines, for params/examples
+	@$(BIN)/python -m lqw.testing.real_engines runs/engines
 
 lock: $(VENV)/.dev  ## remake requirements.lock from pyproject.toml
 	@$(PIP) install uv

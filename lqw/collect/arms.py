@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from lqw.collect.prompts import PromptSet, PromptStore, make_prompts
 from lqw.collect.steps import Asker, run_step
+from lqw.collect.texts import make_text_prompts
 from lqw.collect.transport import quiet
+from lqw.collect.watch import StartWatch
 from lqw.engines.base import Prompt, StartRequest
 from lqw.engines.registry import get_engine
 from lqw.engines.starting import start_engine
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from lqw.engines.base import Engine
     from lqw.engines.running import RunningEngine
+    from lqw.host.gpu import Gpu
     from lqw.params import EngineSpec, Params
     from lqw.plan import StartKey
     from lqw.samples import Answer, RequestSample
@@ -41,7 +45,7 @@ def utc_now() -> str:
 class Site:
     """Where and with what a run measures.
 
-    ``base_ns`` is the ``perf_counter_ns`` that origins of starts are counted from.
+    ``base_ns`` is the ``perf_counter_ns`` that origins of starts are counted from; ``gpu`` is None on a CPU host.
     """
 
     params: Params
@@ -51,6 +55,7 @@ class Site:
     prompts: PromptStore
     corpus: str
     base_ns: int
+    gpu: Gpu | None
     progress: Callable[[dict[str, Any]], None]
 
     def spec(self, arm: Arm) -> EngineSpec:
@@ -65,7 +70,7 @@ class Site:
         return path
 
     def prompts_for(self, model: str, running: RunningEngine) -> PromptSet | Failure:
-        """Return the model's prompts; the first engine that runs tokenizes the corpus for all later ones."""
+        """Return the model's prompts; the first engine that takes ids tokenizes the corpus for all later ones."""
         known = self.prompts.get(model)
         if known is not None:
             return known
@@ -75,9 +80,20 @@ class Site:
         if isinstance(other, Failure):
             return other
         # What two unlike texts both begin with is the begin token: no prompt may share its first token.
-        made = make_prompts(self.params, ids[1:] if ids[:1] == other[:1] else ids)
-        self.prompts.put(model, made)
+        bare = ids[1:] if ids[:1] == other[:1] else ids
+        made = make_text_prompts(self.params, bare, running) if self.need_text else make_prompts(self.params, bare)
+        if not isinstance(made, Failure):
+            self.prompts.put(model, made)
         return made
+
+    @property
+    def need_text(self) -> bool:
+        """Return whether an arm takes its prompts as text only."""
+        return any(self.engine(arm).takes == "text" for arm in Arm)
+
+    def engine(self, arm: Arm) -> Engine:
+        """Return the adapter of an arm."""
+        return get_engine(self.spec(arm).engine, file=self.params.path)
 
 
 @dataclass(slots=True)
@@ -109,34 +125,21 @@ def _ask_all(site: Site, running: RunningEngine, key: StartKey, origin_ns: int, 
             if found.failure is not None:
                 break
     found.memory = memory.peaks()
+    found.failure = found.failure or running.moved_off()
 
 
 def timed_start(site: Site, key: StartKey, position: int, telemetry: dict[str, Any]) -> StartRecord:
-    """Start one arm fresh, ask it everything its launch has, stop it, and return the record."""
-    launch = site.params.protocol.launches[key.launch]
+    """Start one arm fresh, ask it everything its launch has, stop it, and return the record.
+
+    Raises
+    ------
+    HostBusy
+        Somebody else computed on the GPU meanwhile.
+    """
     began_utc, origin_ns, found = utc_now(), time.perf_counter_ns(), _Found()
-    spec = site.spec(key.arm)
-    outcome = start_engine(
-        get_engine(spec.engine, file=site.params.path),
-        StartRequest.of(
-            spec,
-            launch,
-            model_path=site.models[key.model],
-            compute=site.params.host.compute,
-            run_id=site.run_id,
-            log_path=site.log_path(str(key)),
-            timeout_s=site.params.protocol.start_timeout_s,
-            arm=key.arm,
-        ),
-    )
-    if isinstance(outcome, Failure):
-        found.failure = outcome
-    else:
-        with outcome as running:
-            found.engine, found.ready_s = running.facts, running.ready_s
-            _ask_all(site, running, key, origin_ns, found)
-            left = running.stop()
-        found.failure = found.failure or left
+    with StartWatch(site.gpu) as watch:
+        _time(site, key, origin_ns, found)
+    watch.require_alone()
     return StartRecord(
         model=key.model,
         pair=key.pair,
@@ -150,24 +153,65 @@ def timed_start(site: Site, key: StartKey, position: int, telemetry: dict[str, A
         engine=found.engine,
         requests=found.requests,
         memory=found.memory,
-        telemetry=telemetry,
-        failure=found.failure,
+        telemetry={**telemetry, **watch.summary()},
+        failure=found.failure or watch.failure,
     )
+
+
+def _time(site: Site, key: StartKey, origin_ns: int, found: _Found) -> None:
+    spec = site.spec(key.arm)
+    outcome = start_engine(
+        site.engine(key.arm),
+        StartRequest.of(
+            spec,
+            site.params.protocol.launches[key.launch],
+            model_path=site.models[key.model],
+            compute=site.params.host.compute,
+            run_id=site.run_id,
+            log_path=site.log_path(str(key)),
+            timeout_s=site.params.protocol.start_timeout_s,
+            arm=key.arm,
+        ),
+    )
+    if isinstance(outcome, Failure):
+        found.failure = outcome
+        return
+    with outcome as running:
+        found.engine, found.ready_s = running.facts, running.ready_s
+        _ask_all(site, running, key, origin_ns, found)
+        left = running.stop()
+    found.failure = found.failure or left
+
+
+def _prompts_first(site: Site, model: str) -> Failure | None:
+    """Have the comparator make the prompts where the subject takes text only: its tokenizer need not be exact."""
+    if site.engine(Arm.SUBJECT).takes == "ids" or site.prompts.get(model) is not None:
+        return None
+    outcome = _start_alone(site, model, Arm.COMPARATOR, "prompts")
+    if isinstance(outcome, Failure):
+        return outcome
+    with outcome as running:
+        made = site.prompts_for(model, running)
+    return made if isinstance(made, Failure) else None
+
+
+def _identity_prompts(site: Site, running: RunningEngine) -> dict[str, Prompt] | Failure:
+    asked: dict[str, Prompt] = {}
+    for name, text in site.params.prompts.items():
+        ids = running.tokenize(text) if running.engine.takes == "ids" else []
+        if isinstance(ids, Failure):
+            return ids
+        asked[name] = Prompt(tuple(ids), text)
+    return asked
 
 
 def _answer_all(site: Site, running: RunningEngine, model: str, found: _Found) -> None:
     prompts = site.prompts_for(model, running)  # made here, so that no timed start has to
-    if isinstance(prompts, Failure):
-        found.failure = prompts
+    asked = prompts if isinstance(prompts, Failure) else _identity_prompts(site, running)
+    if isinstance(asked, Failure):
+        found.failure = asked
         return
     identity = site.params.protocol.identity
-    asked: dict[str, Prompt] = {}
-    for name, text in site.params.prompts.items():
-        ids = running.tokenize(text)
-        if isinstance(ids, Failure):
-            found.failure = ids
-            return
-        asked[name] = Prompt(tuple(ids), text)
     for repeat in range(identity.repeats):
         for name, prompt in asked.items():
             answer = running.answer(
@@ -184,31 +228,17 @@ def _answer_all(site: Site, running: RunningEngine, model: str, found: _Found) -
 
 
 def identity_start(site: Site, model: str, position: int) -> IdentityRecord:
-    """Start the subject serially (one slot, no cache) and return its greedy answers to the fixed prompts."""
+    """Start the subject serially (one slot, no cache) and return its greedy answers to the fixed prompts.
+
+    Raises
+    ------
+    HostBusy
+        Somebody else computed on the GPU meanwhile.
+    """
     began_utc, began, found = utc_now(), time.perf_counter(), _Found()
-    spec, protocol = site.spec(Arm.SUBJECT), site.params.protocol
-    outcome = start_engine(
-        get_engine(spec.engine, file=site.params.path),
-        StartRequest(
-            spec=spec,
-            model_path=site.models[model],
-            slots=1,
-            context_tokens_per_slot=protocol.identity.output_tokens + IDENTITY_SPARE_TOKENS,
-            compute=site.params.host.compute,
-            run_id=site.run_id,
-            log_path=site.log_path(f"{model}/identity"),
-            timeout_s=protocol.start_timeout_s,
-            arm=Arm.SUBJECT,
-        ),
-    )
-    if isinstance(outcome, Failure):
-        found.failure = outcome
-    else:
-        with outcome as running:
-            found.engine = running.facts
-            _answer_all(site, running, model, found)
-            left = running.stop()
-        found.failure = found.failure or left
+    with StartWatch(site.gpu) as watch:
+        _answer(site, model, found)
+    watch.require_alone()
     return IdentityRecord(
         model=model,
         position=position,
@@ -218,3 +248,35 @@ def identity_start(site: Site, model: str, position: int) -> IdentityRecord:
         answers=found.answers,
         failure=found.failure,
     )
+
+
+def _start_alone(site: Site, model: str, arm: Arm, name: str) -> RunningEngine | Failure:
+    """Start an arm with one slot, for what is not timed."""
+    protocol = site.params.protocol
+    return start_engine(
+        site.engine(arm),
+        StartRequest(
+            spec=site.spec(arm),
+            model_path=site.models[model],
+            slots=1,
+            context_tokens_per_slot=protocol.identity.output_tokens + IDENTITY_SPARE_TOKENS,
+            compute=site.params.host.compute,
+            run_id=site.run_id,
+            log_path=site.log_path(f"{model}/{name}"),
+            timeout_s=protocol.start_timeout_s,
+            arm=arm,
+        ),
+    )
+
+
+def _answer(site: Site, model: str, found: _Found) -> None:
+    outcome = _prompts_first(site, model) or _start_alone(site, model, Arm.SUBJECT, "identity")
+    if isinstance(outcome, Failure):
+        found.failure = outcome
+        return
+    with outcome as running:
+        found.engine = running.facts
+        _answer_all(site, running, model, found)
+        found.failure = found.failure or running.moved_off()
+        left = running.stop()
+    found.failure = found.failure or left

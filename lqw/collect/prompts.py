@@ -8,7 +8,7 @@ one protocol: prompts depend on protocol and corpus, never on the release's seed
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lqw.canonical import canonical_bytes, read_json, sha256_bytes, sha256_json, write_atomic
@@ -20,25 +20,27 @@ if TYPE_CHECKING:
 
     from lqw.params import LaunchSpec, Params, StepSpec
 
-__all__ = ["PromptSet", "PromptStore", "make_prompts"]
+__all__ = ["Key", "PromptSet", "PromptStore", "due", "make_prompts", "seed_of"]
 
 _SCHEMA = "lqw-prompts/1"
-_Key = tuple[str, str, int, int]  # step, role, repeat, stream
+Key = tuple[str, str, int, int]  # step, role, repeat, stream
 
 
 @dataclass(frozen=True, slots=True)
 class PromptSet:
-    """Every prompt of one model: ``ids[step, role, repeat, stream]``."""
+    """Every prompt of one model: ``ids[step, role, repeat, stream]``, and its text where an engine takes text."""
 
-    ids: dict[_Key, tuple[int, ...]]
+    ids: dict[Key, tuple[int, ...]]
+    texts: dict[Key, str] = field(default_factory=dict)
 
     @property
     def sha256(self) -> str:
-        """Return the hash over all keys and ids."""
-        return sha256_json([[*key, list(ids)] for key, ids in sorted(self.ids.items())])
+        """Return the hash over all keys, ids and texts."""
+        texts = [[*key, text] for key, text in sorted(self.texts.items())]
+        return sha256_json([[*key, list(ids)] for key, ids in sorted(self.ids.items())] + texts)
 
 
-def _due(step: StepSpec) -> Iterator[tuple[str, str, int, int, int]]:
+def due(step: StepSpec) -> Iterator[tuple[str, str, int, int, int]]:
     """Yield (step, role, repeat, stream, tokens) of every prompt that needs a first token of its own."""
     for role, count in (("warmup", step.warmups), ("timed", step.repeats)):
         for repeat in range(count):
@@ -49,13 +51,18 @@ def _due(step: StepSpec) -> Iterator[tuple[str, str, int, int, int]]:
         yield step.step_id, "prime", 0, 0, step.prompt_tokens
 
 
-def _of_launch(launch: LaunchSpec, corpus: Sequence[int], seed: str) -> Iterator[tuple[_Key, tuple[int, ...]]]:
+def seed_of(params: Params, launch: int) -> str:
+    """Return what the choice of a launch's prompts is drawn from: protocol and corpus, never the release's seed."""
+    return f"{params.protocol.name}/{params.files[f'prompts/{params.protocol.corpus}']}/{launch}"
+
+
+def _of_launch(launch: LaunchSpec, corpus: Sequence[int], seed: str) -> Iterator[tuple[Key, tuple[int, ...]]]:
     rng = random.Random(seed)  # noqa: S311 - a choice of prompts, not a secret
     firsts = sorted(set(corpus))
     rng.shuffle(firsts)
-    cut: dict[_Key, tuple[int, ...]] = {}
+    cut: dict[Key, tuple[int, ...]] = {}
     for step in launch.steps:
-        for step_id, role, repeat, stream, tokens in _due(step):
+        for step_id, role, repeat, stream, tokens in due(step):
             start = rng.randrange(len(corpus))
             rest = (corpus[(start + i) % len(corpus)] for i in range(tokens - 1))
             cut[step_id, role, repeat, stream] = (firsts.pop(), *rest)
@@ -79,11 +86,10 @@ def make_prompts(params: Params, corpus_ids: Sequence[int]) -> PromptSet:
     ParamsError
         When a start asks more requests than the corpus has different tokens.
     """
-    corpus_sha256 = params.files[f"prompts/{params.protocol.corpus}"]
     distinct = len(set(corpus_ids))
-    out: dict[_Key, tuple[int, ...]] = {}
+    out: dict[Key, tuple[int, ...]] = {}
     for number, launch in enumerate(params.protocol.launches):
-        needed = sum(1 for step in launch.steps for _ in _due(step))
+        needed = sum(1 for step in launch.steps for _ in due(step))
         if needed > distinct:
             raise ParamsError(
                 file=f"protocols/{params.release.protocol}.yaml",
@@ -92,7 +98,7 @@ def make_prompts(params: Params, corpus_ids: Sequence[int]) -> PromptSet:
                 problem=f"the corpus has only {distinct} different tokens to begin them with",
                 remedy="ask fewer requests a start, or give a longer corpus",
             )
-        out.update(_of_launch(launch, corpus_ids, f"{params.protocol.name}/{corpus_sha256}/{number}"))
+        out.update(_of_launch(launch, corpus_ids, seed_of(params, number)))
     return PromptSet(out)
 
 
@@ -113,7 +119,11 @@ class PromptStore:
         """Keep the prompts of *model* and write the file."""
         self._sets[model] = prompts
         models = {
-            name: {"sha256": one.sha256, "prompts": [[*key, list(ids)] for key, ids in sorted(one.ids.items())]}
+            name: {
+                "sha256": one.sha256,
+                "prompts": [[*key, list(ids)] for key, ids in sorted(one.ids.items())],
+                "texts": [[*key, text] for key, text in sorted(one.texts.items())],
+            }
             for name, one in self._sets.items()
         }
         write_atomic(self._path, canonical_bytes({"schema": _SCHEMA, "models": models}))
@@ -142,7 +152,11 @@ def _read_set(path: Path, value: Any) -> PromptSet:
             {
                 (str(step), str(role), int(repeat), int(stream)): tuple(int(i) for i in ids)
                 for step, role, repeat, stream, ids in value["prompts"]
-            }
+            },
+            {
+                (str(step), str(role), int(repeat), int(stream)): str(text)
+                for step, role, repeat, stream, text in value["texts"]
+            },
         )
         recorded = value["sha256"]
     except (KeyError, TypeError, ValueError) as err:

@@ -11,7 +11,7 @@ from lqw.canonical import sha256_bytes, sha256_json
 from lqw.collect.streams import Told, understand
 from lqw.collect.wire import Response, WireError, read_response
 from lqw.outcomes import Reason
-from lqw.samples import Failure, RequestSample
+from lqw.samples import Failure, RequestSample, ServerTimings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +51,7 @@ class Asked:
     prompt_ids: tuple[int, ...]
     want_tokens: int
     reuse: int | None
+    prompt_text: str | None = None
 
 
 def _failures(asked: Asked, told: Told, exchange: Exchange) -> Iterator[Failure]:
@@ -128,7 +129,9 @@ def _understood(exchange: Exchange, stream_format: str) -> tuple[Response | None
     return response, told, _stream_failure(exchange, response, told)
 
 
-def sample_of(exchange: Exchange, asked: Asked, stream_format: str, origin_ns: int) -> RequestSample:
+def sample_of(
+    exchange: Exchange, asked: Asked, stream_format: str, origin_ns: int, *, cached_tokens: int | None = None
+) -> RequestSample:
     """Return the sample of one exchange; what is wrong with it is in its ``failure``.
 
     Parameters
@@ -141,8 +144,12 @@ def sample_of(exchange: Exchange, asked: Asked, stream_format: str, origin_ns: i
         A key of :data:`lqw.collect.streams.FORMATS`.
     origin_ns : int
         ``perf_counter_ns`` of the engine start: stamps of a sample are relative to it.
+    cached_tokens : int, optional
+        How many tokens the engine's log says it reused, for engines that tell it nowhere else.
     """
     response, told, failure = _understood(exchange, stream_format)
+    if cached_tokens is not None and (told.timings is None or told.timings.cache_n is None):
+        told.timings = (told.timings or ServerTimings()).model_copy(update={"cache_n": cached_tokens})
     if failure is None:
         failure = next(_failures(asked, told, exchange), None)
     stamps = told.stamps_ns

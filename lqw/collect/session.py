@@ -20,6 +20,7 @@ from lqw.collect.looks import Looks
 from lqw.collect.preflight import corpus_text, preflight
 from lqw.collect.prompts import PromptStore
 from lqw.collect.summary import CollectSummary
+from lqw.collect.watch import watched_gpu
 from lqw.engines.models import resolve_models
 from lqw.journal import JournalWriter, read_journal
 
@@ -111,7 +112,7 @@ def collect(
     ParamsError, UsageError
         Before anything was started.
     HostBusy
-        Another process writes the journal.
+        Another process writes the journal, or computes on the GPU before or while a start is measured.
     IntegrityError
         The journal in *run_dir* is another run's, or an arm's binary changed within the run.
     KeyboardInterrupt
@@ -120,6 +121,7 @@ def collect(
     began = time.monotonic()
     run_dir = Path(run_dir)
     preflight(params, plan.purpose)
+    gpu = watched_gpu(params.host)
     models = resolve_models(params, _cache_folder(run_dir))
     with _terminable(), JournalWriter(run_dir / JOURNAL) as writer:
         header = _opened(writer, make_header(params, plan, run_id))
@@ -131,6 +133,7 @@ def collect(
             prompts=PromptStore(run_dir / "prompts.json"),
             corpus=corpus_text(params),
             base_ns=_base_ns(header),
+            gpu=gpu,
             progress=progress,
         )
         calibration = _calibrated(site)

@@ -43,7 +43,7 @@ class Asker:
         cached = kind == "cached"
         request = self.running.request_body(
             kind,
-            Prompt(asked.prompt_ids),
+            Prompt(asked.prompt_ids, asked.prompt_text),
             asked.want_tokens,
             cache=cached,
             stream=True,
@@ -53,8 +53,9 @@ class Asker:
 
     def one(self, kind: str, asked: Asked) -> RequestSample:
         """Send one request and return its sample."""
-        payload = self._payload(kind, asked)
-        return self._sample(exchange(self._target, payload, timeout_s=self.timeout_s), asked)
+        payload, log = self._payload(kind, asked), self.running.log_mark()
+        raw = exchange(self._target, payload, timeout_s=self.timeout_s)
+        return self._sample(raw, asked, self.running.cached_tokens(log) if asked.reuse else None)
 
     def together(self, kind: str, batch: list[Asked]) -> list[RequestSample]:
         """Send a batch at one moment and return its samples."""
@@ -62,18 +63,20 @@ class Asker:
         raw = exchange_together(self._target, payloads, timeout_s=self.timeout_s)
         return [self._sample(one, asked) for one, asked in zip(raw, batch, strict=True)]
 
-    def _sample(self, raw: Exchange, asked: Asked) -> RequestSample:
-        return sample_of(raw, asked, self.running.stream_format, self.origin_ns)
+    def _sample(self, raw: Exchange, asked: Asked, cached_tokens: int | None = None) -> RequestSample:
+        return sample_of(raw, asked, self.running.stream_format, self.origin_ns, cached_tokens=cached_tokens)
 
     def asked(self, step: StepSpec, role: _Role, repeat: int, stream: int = 0) -> Asked:
         """Return what the request of this step, role, repeat and stream is to be."""
         prime = role == "prime"
+        key = (step.step_id, role, 0 if prime else repeat, stream)
         return Asked(
             step=step.step_id,
             role=role,
             repeat=repeat,
             stream=stream,
-            prompt_ids=self.prompts.ids[step.step_id, role, 0 if prime else repeat, stream],
+            prompt_ids=self.prompts.ids[key],
+            prompt_text=self.prompts.texts.get(key),
             want_tokens=1 if prime else step.output_tokens,
             reuse=None if prime else step.prompt_tokens if step.kind == "cached" else 0,
         )

@@ -209,3 +209,11 @@ class Engine(Protocol):
     def answer(self, control: Control, request: HttpRequest, blank: Answer) -> Answer:
         """Send a non-stream request and return *blank* filled with ids, text and finish reason."""
         ...
+
+    def cached_tokens(self, log: str) -> int | None:
+        """Return how many prompt tokens the engine reused, from the *log* of one request; None: told elsewhere."""
+        ...
+
+    def moved_off(self, control: Control, log: str) -> str:
+        """Return the engine's own words for having left the GPU after it was ready, or nothing."""
+        ...

@@ -198,6 +198,16 @@ class LlamaServer:
             }
         )
 
+    def cached_tokens(self, log: str) -> int | None:
+        """Return None: ``timings.cache_n`` tells it."""
+        del log
+        return None
+
+    def moved_off(self, control: Control, log: str) -> str:
+        """Return nothing: it stays where :meth:`mismatch` has seen it."""
+        del control, log
+        return ""
+
 
 def _problems(settings: Mapping[str, Any], request: StartRequest) -> Iterator[str]:
     wanted, per_slot = request.spec.settings, request.context_tokens_per_slot

@@ -11,6 +11,7 @@ import importlib
 import os
 from typing import TYPE_CHECKING
 
+from lqw.engines.apr import Apr
 from lqw.engines.embedded import Embedded
 from lqw.engines.llama_server import LlamaServer
 from lqw.errors import ParamsError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["ENGINES", "MODULES", "get_engine"]
 
 MODULES = "LQW_ENGINE_MODULES"
-ENGINES: dict[str, Engine] = {engine.name: engine for engine in (LlamaServer(), Embedded())}
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in (Apr(), LlamaServer(), Embedded())}
 
 
 def get_engine(name: str, *, file: str = "params", field: str = "engine") -> Engine:

@@ -119,6 +119,30 @@ class RunningEngine:
         except ControlError as err:
             return blank.model_copy(update={"failure": self._explain(err.failure)})
 
+    def log_mark(self) -> int:
+        """Return how long the log is now, to be passed to :meth:`cached_tokens`, bytes."""
+        return self.log_path.stat().st_size
+
+    def cached_tokens(self, mark: int) -> int | None:
+        """Return how many prompt tokens the log since *mark* says were reused, or None where it says nothing."""
+        return self.engine.cached_tokens(self._log_since(mark))
+
+    def moved_off(self) -> Failure | None:
+        """Return NO_OFFLOAD where the engine has left the GPU while it served, or None; ask after the requests."""
+        if self.facts.compute != "cuda":
+            return None
+        try:
+            with Control(self.host, self.port) as control:
+                said = self.engine.moved_off(control, self._log_since(0))
+        except ControlError as err:
+            return self._explain(err.failure)
+        return Failure(reason=Reason.NO_OFFLOAD, detail=said[:4000]) if said else None
+
+    def _log_since(self, mark: int) -> str:
+        with self.log_path.open("rb") as handle:
+            handle.seek(mark)
+            return handle.read().decode(errors="replace")
+
     def memory(self) -> MemorySampler:
         """Return a sampler of its memory, to be used as a context around the requests."""
         return MemorySampler(self.pid, compute=self.facts.compute, vram=self.vram)

@@ -70,6 +70,8 @@ class IdleWatch:
         self._thread = threading.Thread(target=self._run, name="lqw-idle", daemon=True)
         self._found: dict[int, str] = {}
         self._ours: set[int] = set()
+        self._known: frozenset[int] = frozenset()
+        self._blind_looks = 0
         self.looks = 0
 
     def __enter__(self) -> Self:
@@ -90,13 +92,22 @@ class IdleWatch:
             return None
         return Failure(reason=Reason.CONTENDED, detail=f"the GPU was used by {', '.join(self._found.values())}"[:4000])
 
+    def summary(self) -> dict[str, int]:
+        """Return how often it looked, and how often the driver would not say who computes."""
+        return {"looks": self.looks, "blind_looks": self._blind_looks}
+
     def _run(self) -> None:
         while not self._done.wait(self._interval_s):
             self._look()
 
     def _look(self) -> None:
         self.looks += 1
-        listed = self._gpu.processes() or ()
+        told = self._gpu.processes()
+        self._blind_looks += told is None
+        listed = frozenset(told or ())
+        if listed == self._known:  # nobody came: whose they are was asked, and asking walks all of /proc
+            return
+        self._known = listed
         own = self._own()
         self._ours |= set(own)
         for pid, description in strangers(listed, own, self._ours).items():

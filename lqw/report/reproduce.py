@@ -10,7 +10,7 @@ from lqw.outcomes import Purpose
 from lqw.report import words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from lqw.report.facts import Facts
 
@@ -74,21 +74,38 @@ def calibration(facts: Facts) -> Pairs:
     return out
 
 
+def _readings(said: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, float]]:
+    """Yield the numbers of a nested reading by their path, a least/median/largest triple by its outer two."""
+    for name, value in said.items():
+        if name in ("median", "throttled"):
+            continue
+        here = path if name in ("min", "max") else f"{path} {name}".strip()
+        if isinstance(value, dict):
+            yield from _readings(value, here)
+        elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            yield here.replace("_", " "), value
+
+
 def telemetry(facts: Facts) -> Pairs:
     """Return what the machine's sensors said over the run: the range of each reading, and throttling by name."""
     ranges: dict[str, tuple[float, float]] = {}
     throttled: list[str] = []
-    for start, readings in facts.telemetry:
-        for name, said in readings.items():
-            if "throttle" in name and said:
-                throttled.append(f"{start}: {name} {said}")
-            elif isinstance(said, int | float) and not isinstance(said, bool) and math.isfinite(said):
-                low, high = ranges.get(name, (math.inf, -math.inf))
-                ranges[name] = (min(low, said), max(high, said))
+    skipped: set[str] = set()
+    for start, said in facts.telemetry:
+        gpu = said.get("gpu")
+        if isinstance(gpu, dict):
+            slowed = gpu.get("throttled")
+            told = slowed.items() if isinstance(slowed, dict) else ()
+            throttled += [f"{start}: {name} in {count} samples" for name, count in told]
+            skipped |= {str(gpu["skipped"])} if "skipped" in gpu else set()
+        for name, value in _readings(said):
+            low, high = ranges.get(name, (math.inf, -math.inf))
+            ranges[name] = (min(low, value), max(high, value))
     out = [
-        (name.replace("_", " "), words.number(low) if low == high else f"{words.number(low)} … {words.number(high)}")
+        (name, words.number(low) if low == high else f"{words.number(low)} … {words.number(high)}")
         for name, (low, high) in ranges.items()
     ]
+    out += [("gpu", f"skipped: {', '.join(sorted(skipped))}")] if skipped else []
     return [*out, ("throttling", "; ".join(throttled[:8]))] if throttled else out
 
 

@@ -5,7 +5,6 @@ real tokenizer through ``LQW_VOCAB`` or ``shared/gpu/ggml-vocab-qwen35.gguf.xz``
 to supply in the reason.
 """
 
-import lzma
 import os
 import shutil
 import signal
@@ -14,17 +13,17 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from pathlib import Path
 
 import httpx
 import pytest
 
+from lqw.errors import UsageError
 from lqw.synth import Recipe, made_up_vocabulary, read_vocabulary, synthesise
 from lqw.synth.words import words_of
+from lqw.testing.real_engines import program, vocabulary
 
 pytestmark = pytest.mark.engine
 
-SHARED = Path(__file__).parents[3] / "shared"
 TOKENS = 96
 PROMPTS = (
     " bade kilo zute",
@@ -32,20 +31,6 @@ PROMPTS = (
     "1234 + é ünï 漢字 <|im_end|>",
     "def f(x):\n    return x",
 )
-
-
-def _program(name, folder):
-    """Return the path of an engine, unpacked if need be; skip where there is none."""
-    variable, packed = f"LQW_{name.upper().replace('-', '_')}", sorted((SHARED / "engines").glob(f"{name}*.xz"))
-    if os.environ.get(variable):
-        return Path(os.environ[variable])
-    if not packed:
-        pytest.skip(f"no {name}: set {variable}, or put {name}-….xz into shared/engines beside the checkout")
-    program = folder / name
-    with lzma.open(packed[0], "rb") as source, program.open("wb") as target:
-        shutil.copyfileobj(source, target, 1 << 20)
-    program.chmod(0o755)
-    return program
 
 
 @pytest.fixture
@@ -56,18 +41,20 @@ def embedded():
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("engines")
-    yield {name: _program(name, folder) for name in ("llama-server", "apr")}
+    try:
+        yield {name: program(name, folder) for name in ("llama-server", "apr")}
+    except UsageError as err:
+        pytest.skip(str(err))
     shutil.rmtree(folder)  # 90 MB
 
 
 def _vocabulary(kind):
     if kind == "made-up":
         return made_up_vocabulary()
-    beside = SHARED / "gpu" / "ggml-vocab-qwen35.gguf.xz"
-    path = Path(os.environ.get("LQW_VOCAB") or beside)
-    if not path.exists():
-        pytest.skip("no vocabulary of Qwen3.5: set LQW_VOCAB to a GGUF that has it")
-    return read_vocabulary(path)
+    try:
+        return read_vocabulary(vocabulary())
+    except UsageError as err:
+        pytest.skip(str(err))
 
 
 @contextmanager

@@ -10,7 +10,12 @@ from lqw.collect.streams import understand
 from lqw.collect.wire import read_response
 
 EXCHANGES = Path(__file__).parents[1] / "fixtures" / "exchanges"
-STREAMS = {"llama_stream.txt": "llama", "apr_chat_stream.txt": "openai"}
+STREAMS = {
+    "llama_stream.txt": "llama",
+    "apr_chat_stream.txt": "openai",
+    "apr_completion_stream.txt": "openai",
+    "apr_per_token_stream.txt": "openai",
+}
 
 
 def _raw(name):

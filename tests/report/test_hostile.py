@@ -37,7 +37,11 @@ def _poisoned_run():
     starts = []
     for start in run.starts:
         engine = start.engine.model_copy(update={"command": [EVIL], "settings": {EVIL: EVIL}, "env": {EVIL: EVIL}})
-        starts.append(start.model_copy(update={"engine": engine, "telemetry": {EVIL: 1.0, "throttle": EVIL}}))
+        starts.append(
+            start.model_copy(
+                update={"engine": engine, "telemetry": {EVIL: 1.0, "gpu": {"throttled": {EVIL: EVIL}, "skipped": EVIL}}}
+            )
+        )
     header = run.header.model_copy(update={"host": host})
     return params, replace(run, header=header, starts=tuple(starts), calibration={EVIL: EVIL})
 

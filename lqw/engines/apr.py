@@ -1,0 +1,215 @@
+"""``apr serve run``: the subject of the gate.
+
+Settings of the params, all optional::
+
+    threads: int              RAYON_NUM_THREADS; default: all 16 that apr takes on any host, unless set
+    gpu_layers: int | "all"   default "all" on cuda; a CPU host always gets --no-gpu
+
+Every row goes by ``/v1/completions``, the route llama-server's ``/completion`` is compared with: raw text in, no chat
+template. It takes no ids, forces no length (an early end is SHORT_OUTPUT), and tells neither timings nor reuse; what
+it lacks comes from the log (:mod:`lqw.engines.apr_log`). Untimed answers go by ``/generate``, which gives exact ids.
+What a generation of apr cannot do is in :mod:`lqw.engines.apr_generations`.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from lqw.engines import apr_log
+from lqw.engines.apr_generations import generation_of
+from lqw.engines.base import Environment, HttpRequest, Identity
+from lqw.engines.binaries import executable_sha256
+from lqw.engines.checks import check_binary, check_settings
+from lqw.engines.control import ControlError
+from lqw.engines.environment import scrubbed
+from lqw.errors import ParamsError
+from lqw.outcomes import Reason
+from lqw.samples import Failure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lqw.engines.base import Compute, Prompt, StartRequest, StreamFormat, Where
+    from lqw.engines.control import Control
+    from lqw.params import EngineSpec
+    from lqw.samples import Answer
+
+__all__ = ["Apr"]
+
+ROUTE = "/v1/completions"
+_KINDS: dict[str, type] = {"threads": int, "gpu_layers": object}
+_LEAST = {"threads": 1, "gpu_layers": 0}
+_ON_GPU, _ON_CPU = ("cuda", "gpu"), ("cpu",)
+_VOIDS = ("SKIP_PARITY_GATE",)
+
+
+class Apr:
+    """The adapter."""
+
+    name = "apr"
+    stream_format: StreamFormat = "openai"
+    takes: Literal["ids", "text"] = "text"
+    stop_signals = (signal.SIGINT, signal.SIGTERM)  # SIGINT is its graceful stop; SIGTERM kills
+
+    def check(self, spec: EngineSpec, *, compute: Compute, where: Where) -> None:
+        """Refuse unknown settings, a setting that contradicts the host, forbidden variables, a wrong binary."""
+        check_settings(spec, _KINDS, _LEAST, {}, where)
+        layers = spec.settings.get("gpu_layers")
+        if layers is not None and (compute == "cpu" or layers in (0, "0")):
+            raise ParamsError(
+                file=where.file,
+                field=f"{where.field}.settings.gpu_layers",
+                value=layers,
+                problem=f"the host computes on {compute}: one arm on a CPU against one on a GPU is no ratio",
+                remedy="remove the setting; the host's `compute` decides",
+            )
+        for name in _VOIDS:
+            if name in spec.env:
+                raise ParamsError(
+                    file=where.file,
+                    field=f"{where.field}.env.{name}",
+                    value=spec.env[name],
+                    problem="switches off apr's own proof that it computes the right thing",
+                    remedy="remove the variable",
+                )
+        check_binary(spec, where)
+
+    def command(self, request: StartRequest, port: int) -> list[str]:
+        """Return program and arguments."""
+        program = str(Path(request.spec.binary or "").absolute())
+        words = [program, "serve", "run", str(request.model_path), "--host", "127.0.0.1", "--port", str(port)]
+        if request.compute == "cpu":
+            return [*words, "--no-gpu"]
+        return [*words, "--gpu-layers", str(request.spec.settings.get("gpu_layers", "all"))]
+
+    def environment(self, base: Mapping[str, str], spec: EngineSpec) -> Environment:
+        """Return a scrubbed environment: a stray APR_API_KEY would answer 401 to everything."""
+        threads = spec.settings.get("threads")
+        own = spec.env if threads is None else {"RAYON_NUM_THREADS": str(threads), **spec.env}
+        return scrubbed(base, own)
+
+    def is_ready(self, control: Control) -> bool:
+        """Return whether ``/health`` is 200: the port opens only after the load."""
+        return control.status("/health") == 200  # noqa: PLR2004
+
+    def read_back(self, control: Control, log_path: Path) -> dict[str, Any]:
+        """Return what ``/health``, ``/v1/effective-config`` and the log say is in force."""
+        health = control.get("/health")
+        try:
+            settings: dict[str, Any] = {
+                "version": str(health["version"]),
+                "compute_mode": str(health["compute_mode"]).lower(),
+                "model_loaded": bool(health["model_loaded"]),
+            }
+        except (KeyError, TypeError) as err:
+            detail = f"/health is not apr's: {type(err).__name__} {err}"
+            raise ControlError(Reason.WRONG_PROCESS, detail) from err
+        if said := health.get("binary_sha256"):
+            settings["binary_sha256"] = str(said)
+        generation = generation_of(settings["version"])
+        settings |= {"route": ROUTE, "generation": generation.name}
+        if generation.effective_config:
+            settings["effective"] = _effective(control.get("/v1/effective-config"))
+        if layers := apr_log.gpu_layers(log_path.read_text(errors="replace")):
+            settings["layers_offloaded"] = layers
+        return settings
+
+    def mismatch(self, settings: Mapping[str, Any], request: StartRequest) -> Failure | None:
+        """Return what in force is not the plan's: model, device, or a generation that cannot give the rows."""
+        generation = generation_of(settings["version"])
+        if generation.unsupported:
+            return Failure(
+                reason=Reason.UNSUPPORTED,
+                detail=f"apr {settings['version']} ({generation.name}): {generation.unsupported}",
+            )
+        if not settings["model_loaded"]:
+            return Failure(reason=Reason.WRONG_SETTINGS, detail="/health says that no model is loaded")
+        wanted = _ON_GPU if request.compute == "cuda" else _ON_CPU
+        if settings["compute_mode"] not in wanted:
+            detail = f"compute_mode {settings['compute_mode']}, planned {request.compute}"
+            return Failure(reason=Reason.NO_OFFLOAD, detail=detail)
+        layers = str(settings.get("layers_offloaded", ""))
+        if request.compute == "cuda" and request.spec.settings.get("gpu_layers", "all") == "all":
+            done, _, of = layers.partition("/")
+            if not layers or done != of:
+                detail = f"layers on the GPU: {layers or 'none printed'}, planned all"
+                return Failure(reason=Reason.NO_OFFLOAD, detail=detail)
+        return None
+
+    def identity(self, pid: int, settings: Mapping[str, Any]) -> Identity:
+        """Return the version, and the hash of the running executable; /health's own must be the same."""
+        running = executable_sha256(pid)
+        said = settings.get("binary_sha256")
+        if said is not None and said != running:
+            raise ControlError(Reason.WRONG_PROCESS, f"/health says binary {said}, pid {pid} runs {running}")
+        return Identity(version=f"apr {settings['version']}", build=str(settings["version"]), binary_sha256=running)
+
+    def request_body(
+        self, kind: str, prompt: Prompt, n_predict: int, *, cache: bool, stream: bool, slot: int | None = None
+    ) -> HttpRequest:
+        """Return a greedy completion, or for ``identity`` a ``/generate``; reuse and slots cannot be chosen."""
+        del cache, slot
+        if prompt.text is None:
+            raise ValueError("apr takes text, and this prompt has none")
+        body: dict[str, Any] = {"prompt": prompt.text, "max_tokens": n_predict, "temperature": 0.0}
+        if kind == "identity":
+            return HttpRequest("/generate", _encoded(body))
+        return HttpRequest(ROUTE, _encoded({"model": "m", **body, "stream": stream}))
+
+    def tokenize(self, control: Control, text: str) -> list[int]:
+        """Return the ids apr serves *text* with, as ``/generate`` gives them; ``/tokenize`` is another tokenizer."""
+        return _generated(control.post("/generate", _encoded({"prompt": text, "max_tokens": 1, "temperature": 0.0})))[0]
+
+    def detokenize(self, control: Control, ids: Sequence[int]) -> str:
+        """Raise: apr has no such route."""
+        del control, ids
+        raise ControlError(Reason.UNSUPPORTED, "apr turns no ids into text")
+
+    def answer(self, control: Control, request: HttpRequest, blank: Answer) -> Answer:
+        """Send a ``/generate``; its ids are those of the prompt and the answer."""
+        value = control.post(request.path, request.body)
+        prompt, generated = _generated(value)
+        wanted = int(json.loads(request.body)["max_tokens"])
+        return blank.model_copy(
+            update={
+                "prompt_tokens": len(prompt),
+                "ids": generated,
+                "text": str(value.get("text", "")),
+                "finish": "limit" if len(generated) >= wanted else "stop",
+            }
+        )
+
+    def cached_tokens(self, log: str) -> int | None:
+        """Return the position the last prefill began at; a CPU server does not say."""
+        return apr_log.reused_tokens(log)
+
+    def moved_off(self, control: Control, log: str) -> str:
+        """Return apr's words for having left the GPU: its self-check runs at the first request, not at the load."""
+        if said := apr_log.fallback(log):
+            return said
+        mode = str(control.get("/health").get("compute_mode", "")).lower()
+        return "" if mode in _ON_GPU else f"/health says compute_mode {mode or 'nothing'} after the requests"
+
+
+def _encoded(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def _generated(value: Any) -> tuple[list[int], list[int]]:
+    """Return the ids of the prompt and those generated, of a ``/generate`` answer."""
+    try:
+        ids, count = list(value["token_ids"]), int(value["num_generated"])
+    except (KeyError, TypeError, ValueError) as err:
+        raise ControlError(Reason.HTTP_ERROR, f"/generate gave no ids: {type(err).__name__} {err}") from err
+    if not all(type(one) is int for one in ids) or not 0 <= count <= len(ids):
+        raise ControlError(Reason.HTTP_ERROR, "/generate gave ids or a count that cannot be")
+    return ids[: len(ids) - count], ids[len(ids) - count :]
+
+
+def _effective(config: Any) -> dict[str, Any]:
+    """Return the parts of the effective configuration that can change speed or answers, paths shortened."""
+    parts = ("compute_class", "backend_loaded", "offload", "scheduler", "parity")
+    return {name: config[name] for name in parts if isinstance(config, dict) and name in config}

@@ -1,0 +1,51 @@
+"""The generations of apr, by version: what each can give. A row that one cannot give fails by name, never by guess.
+
+What is known was read in the source and seen on real binaries; the changes are those of Qwen3.5's routes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+__all__ = ["GENERATIONS", "Generation", "generation_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """One line of the table.
+
+    Attributes
+    ----------
+    first : tuple of int
+        The first version of it.
+    unsupported : str
+        Why no row can be measured, or nothing.
+    effective_config : bool
+        Whether ``/v1/effective-config`` is there.
+    """
+
+    name: str
+    first: tuple[int, int, int]
+    unsupported: str = ""
+    effective_config: bool = False
+
+
+GENERATIONS = (
+    Generation("no completions", (0, 0, 0), unsupported="/v1/completions answers 503 for Qwen3.5"),
+    # Between 0.69.2 and 0.72.2 the stream was buffered first and live later; which version changed it is not known,
+    # so the stream itself tells: a buffered one fails NOT_STREAMED (lqw.collect.requests).
+    Generation("completions", (0, 69, 2)),
+    Generation("live completions", (0, 72, 3), effective_config=True),
+)
+"""In rising order of their first version."""
+
+
+def generation_of(version: str) -> Generation:
+    """Return the generation of a version such as ``0.72.3``, ``0.72.3 (9c34b9a91)`` or ``0.70.0+no-git``.
+
+    What is no version counts as the oldest: it cannot be measured, and its row says so.
+    """
+    found = re.match(r"\D*(\d+)\.(\d+)\.(\d+)", version)
+    key = tuple(map(int, found.groups())) if found else (0, 0, 0)
+    return [one for one in GENERATIONS if one.first <= key][-1]
