@@ -1,7 +1,7 @@
-"""``lqw baseline adopt | show``: floors are measured and looked at here; nothing here lowers one."""
+"""``lqw baseline adopt | rebase | retire | apply | show``: floors are measured here, and lowered by records only."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -10,6 +10,13 @@ from lqw.cli.gate import Host, Params, Quiet, Resume, Run, Store
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="The floors of a host, per epoch.")
+
+Root = Annotated[Path, typer.Option("--store", help="The folder of receipts, one folder per host in it.")]
+Evidence = Annotated[Path, typer.Option("--evidence", help="The stored receipt that shows it.")]
+Reason = Annotated[Path, typer.Option("--reason", help="A text file: why; at least 200 characters.")]
+Author = Annotated[str, typer.Option("--author", help="Who asks for it; as in params/signers.")]
+Approver = Annotated[str, typer.Option("--approver", help="Somebody else, who agrees; as in params/signers.")]
+SignersFolder = Annotated[Path | None, typer.Option("--params", help="Folder of signing.yaml and signers/.")]
 
 
 @app.command()
@@ -30,31 +37,96 @@ def adopt(
 
 
 @app.command()
-def show(host: str, store: Annotated[Path, typer.Option("--store")] = Path("receipts")) -> None:
-    """Print floors, last values and what may still be given up, row by row."""
-    import math
+def rebase(
+    host: str,
+    row: Annotated[str, typer.Argument(help="model/metric@size, as lqw baseline show prints it.")],
+    *,
+    evidence: Evidence,
+    reason: Reason,
+    author: Author,
+    approver: Approver,
+    expires: Annotated[str | None, typer.Option("--expires", help="Day (ISO) on which the old floor returns.")] = None,
+    permanent: Annotated[bool, typer.Option("--permanent", help="It does not return.")] = False,
+    store: Root = Path("receipts"),
+) -> None:
+    """Write the record that lowers one floor to what the evidence measured; two people sign it before it is applied."""
+    from lqw.pipeline.records import write_rebase
+    from lqw.receipt.store import Store as Receipts
+
+    said = _said(reason, author, approver) | {"expires": expires, "permanent": permanent}
+    _told(write_rebase(Receipts(store), host, _row(row), evidence, said))
+
+
+@app.command()
+def retire(
+    host: str,
+    rows: Annotated[list[str], typer.Argument(help="Rows that are measured no more.")],
+    *,
+    evidence: Evidence,
+    reason: Reason,
+    author: Author,
+    approver: Approver,
+    store: Root = Path("receipts"),
+) -> None:
+    """Write the record that takes rows out of the gate; their best value stays on file."""
+    from lqw.pipeline.records import write_retire
+    from lqw.receipt.store import Store as Receipts
+
+    said = _said(reason, author, approver)
+    _told(write_retire(Receipts(store), host, [_row(row) for row in rows], evidence, said))
+
+
+@app.command("apply")
+def applied(record: Path, *, params: SignersFolder = None) -> None:
+    """Carry out a record of the store, once both signatures that its host needs lie beside it."""
+    from lqw.pipeline.records import apply_record
+
+    for line in apply_record(record, params=params):
+        print(line)
+
+
+@app.command()
+def show(host: str, store: Root = Path("receipts")) -> None:
+    """Print floors, last values and what was given up since the first floor, row by row and in total."""
+    import datetime as dt
 
     from lqw.errors import UsageError
-    from lqw.pipeline.shown import Table
+    from lqw.pipeline.floors import floors_tables
     from lqw.ratchet import parse_baseline
     from lqw.receipt.store import Store as Receipts
 
     path = Receipts(store).baseline(host)
     if not path.is_file():
         raise UsageError(f"{path}: no such file", remedy=f"lqw baseline adopt PARAMS --host {host}")
-    baseline = parse_baseline(path.read_bytes(), name=str(path))
-    for epoch in baseline.epochs:
-        rows = tuple(
-            (
-                str(row),
-                str(entry.state),
-                f"{math.exp(entry.floor.value):.3f}",
-                entry.floor.release,
-                str(entry.floor.n),
-                "–" if entry.last is None else f"{math.exp(entry.last.value):.3f} ({entry.last.release})",
-                f"{math.exp((entry.last or entry.floor).value - entry.first):.3f}",
-            )
-            for row, entry in epoch.rows.items()
-        )
-        header = ("row", "state", "floor", "set by", "pairs", "last", "of the first")
-        print(Table(f"{baseline.host}, epoch {epoch.key.sha256[:12]} opened by {epoch.opened_by}", header, rows))
+    today = dt.datetime.now(dt.UTC).date().isoformat()
+    for shown in floors_tables(parse_baseline(path.read_bytes(), name=str(path)), day=today):
+        print(shown)
+
+
+def _row(text: str) -> Any:
+    from lqw.errors import UsageError
+    from lqw.metrics import RowId
+
+    try:
+        return RowId.parse(text)
+    except ValueError as err:
+        raise UsageError(f"row {text!r}: {err}", remedy="write it as lqw baseline show does: model/ttft@4096") from err
+
+
+def _said(reason: Path, author: str, approver: str) -> dict[str, Any]:
+    import datetime as dt
+
+    from lqw.errors import UsageError
+
+    try:
+        text = reason.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as err:
+        raise UsageError(f"{reason}: {err}", remedy="name a text file that holds the reason") from err
+    today = dt.datetime.now(dt.UTC).date().isoformat()
+    return {"reason": text, "author": author, "approver": approver, "created": today}
+
+
+def _told(place: Path) -> None:
+    print(f"written: {place}; it changes nothing yet")
+    print(f"  author and approver: lqw sign {place}")
+    print(f"  then: lqw baseline apply {place}")

@@ -76,13 +76,14 @@ def rebase(run_dir: Path, record: Path, *, store: Store = Path("receipts")) -> N
     from lqw.canonical import canonical_bytes, sha256_file, write_atomic
     from lqw.correctness import (
         IdentityTask,
-        parse_reference_rebase,
+        ReferenceRebase,
         rebase_reference,
         reference_from,
         reference_to_json,
     )
     from lqw.errors import UsageError
     from lqw.journal import read_journal
+    from lqw.records import parse_record
 
     receipt = run_dir / "receipt.json"
     for path in (record, receipt):
@@ -91,7 +92,7 @@ def rebase(run_dir: Path, record: Path, *, store: Store = Path("receipts")) -> N
     journal = read_journal(run_dir / "samples.jsonl")
     task = IdentityTask.from_header(journal.header)
     data = record.read_bytes()
-    signed = parse_reference_rebase(data, name=str(record))
+    signed = parse_record(ReferenceRebase, data, name=str(record))
     path = store / task.host / "reference.json"
     kept = path.parent / "records" / f"reference-{signed.model}-{task.release}.json"
     if kept.exists() and kept.read_bytes() != data:

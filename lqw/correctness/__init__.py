@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lqw.correctness.adoption import Adoption, adopt_reference
 from lqw.correctness.detectors import Finding, detect
 from lqw.correctness.identity import judge_identity, reference_from
-from lqw.correctness.rebase import ReferenceRebase, model_sha256, parse_reference_rebase, rebase_reference
+from lqw.correctness.rebase import ReferenceRebase, model_sha256, rebase_reference
 from lqw.correctness.reference import (
     IdentityReference,
     ModelReference,
@@ -52,7 +52,6 @@ __all__ = [
     "judge_timed",
     "model_sha256",
     "parse_reference",
-    "parse_reference_rebase",
     "rebase_reference",
     "reference_from",
     "reference_to_json",

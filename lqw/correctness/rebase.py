@@ -2,69 +2,36 @@
 
 from __future__ import annotations
 
-import datetime as dt
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, StringConstraints, ValidationError, model_validator
+from pydantic import Field
 
-from lqw.canonical import loads_strict, sha256_json
+from lqw.canonical import sha256_json
 from lqw.correctness.adoption import model_difference
-from lqw.errors import ParamsError
-from lqw.samples import Record
+from lqw.records import Sha256, TwoPersonRecord, refused
 
 if TYPE_CHECKING:
     from lqw.correctness.reference import IdentityReference, ModelReference
 
-__all__ = ["ReferenceRebase", "model_sha256", "parse_reference_rebase", "rebase_reference"]
-
-REASON_CHARACTERS, REASON_WORDS = 200, 20
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-Person = Annotated[str, StringConstraints(min_length=2, max_length=200, strip_whitespace=True)]
+__all__ = ["ReferenceRebase", "model_sha256", "rebase_reference"]
 
 
-class ReferenceRebase(Record):
-    """Which answers of which model give way to which, why, on what evidence, and the two people who say so.
+class ReferenceRebase(TwoPersonRecord):
+    """Which answers of which model give way to which.
 
     ``held_sha256`` and ``new_sha256`` are those of :func:`model_sha256`; ``evidence_receipt_sha256`` is the receipt
     of the run that gave the new answers.
     """
 
     schema_: Literal["lqw-reference-rebase/1"] = Field(alias="schema")
-    host: str
     model: str
     held_sha256: Sha256
     new_sha256: Sha256
-    reason: str = Field(min_length=REASON_CHARACTERS)
-    evidence_receipt_sha256: Sha256
-    author: Person
-    approver: Person
-    created: str
-
-    @model_validator(mode="after")
-    def _signed(self) -> Self:
-        if self.author.casefold() == self.approver.casefold():
-            raise ValueError("author and approver must be two people")
-        if len(set(self.reason.split())) < REASON_WORDS:
-            raise ValueError(f"the reason must be a text: at least {REASON_WORDS} different words")
-        dt.date.fromisoformat(self.created)
-        return self
 
 
 def model_sha256(model: ModelReference) -> str:
     """Return the hash by which a record names a model's answers."""
     return sha256_json(model.model_dump(mode="json"))
-
-
-def parse_reference_rebase(data: bytes, *, name: str) -> ReferenceRebase:
-    """Read a record strictly; ParamsError names file, field, value and remedy."""
-    value = loads_strict(data, name=name)
-    try:
-        return ReferenceRebase.model_validate(value)
-    except ValidationError as err:
-        first = err.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "(document)"
-        shown = "(absent)" if first["type"] == "missing" else first["input"]
-        raise _refused(name, field, shown, first["msg"], "see docs/operators-guide.md for a whole record") from err
 
 
 def rebase_reference(
@@ -96,9 +63,9 @@ def rebase_reference(
         Naming the field that contradicts what is held, what was measured, or the receipt.
     """
     if held is None or record.model not in held.models:
-        raise _refused(name, "model", record.model, "the host holds no answers of it", "adopt instead of rebasing")
+        raise refused(name, "model", record.model, "the host holds no answers of it", "adopt instead of rebasing")
     if record.model not in new.models:
-        raise _refused(name, "model", record.model, "the run has no whole answers of it", "measure it again")
+        raise refused(name, "model", record.model, "the run has no whole answers of it", "measure it again")
     before, now = held.models[record.model], new.models[record.model]
     facts = (
         ("host", record.host, held.host, "the reference's host"),
@@ -109,21 +76,17 @@ def rebase_reference(
     )
     for field, told, true, what in facts:
         if told != true:
-            raise _refused(name, field, told, f"{what} is {true}", "correct the record, or take the right run")
+            raise refused(name, field, told, f"{what} is {true}", "correct the record, or take the right run")
     if (held.prompts_sha256, held.output_tokens, before.model_sha256) != (
         new.prompts_sha256,
         new.output_tokens,
         now.model_sha256,
     ):
-        raise _refused(
+        raise refused(
             name, "model", record.model, "prompts, length or model bytes changed too", "adopt a new reference"
         )
     if model_difference(before, now) is None:
-        raise _refused(
+        raise refused(
             name, "new_sha256", record.new_sha256, "the tokens are the ones held", "there is nothing to rebase"
         )
     return held.model_copy(update={"models": {**held.models, record.model: now}, "release": new.release})
-
-
-def _refused(name: str, field: str, value: object, problem: str, remedy: str) -> ParamsError:
-    return ParamsError(file=name, field=field, value=value, problem=problem, remedy=remedy)

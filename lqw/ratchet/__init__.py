@@ -14,7 +14,7 @@ from lqw.ratchet.baseline import (
 from lqw.ratchet.epoch import ComparatorIdentity, EpochKey, HostClass, epoch_differences, epoch_key, protocol_sha256
 from lqw.ratchet.machine import TABLE, Effect, Event, effect_of
 from lqw.ratchet.moves import Move, Moved, adopt, advance, point_of
-from lqw.ratchet.records import RebaseRecord, RetireRecord, parse_record, rebase, retire
+from lqw.ratchet.records import RatchetRecord, RebaseRecord, RetireRecord, rebase, retire
 
 __all__ = [
     "TABLE",
@@ -29,6 +29,7 @@ __all__ = [
     "Move",
     "Moved",
     "Point",
+    "RatchetRecord",
     "RatchetState",
     "RebaseRecord",
     "RetireRecord",
@@ -40,7 +41,6 @@ __all__ = [
     "epoch_differences",
     "epoch_key",
     "parse_baseline",
-    "parse_record",
     "point_of",
     "protocol_sha256",
     "rebase",

@@ -83,6 +83,12 @@ class RowEntry(Record):
     floor_expires: str = ""  # day (ISO) on which a rebased floor ends; "" for never
     floor_before: Point | None = None  # the floor that then returns
     target_met_by: str = ""  # first released version whose 99 % bound cleared the target
+    record_sha256: str = ""  # file of the record that lowered the floor or retired the row; "" where none did
+
+    def floor_on(self, day: str | None) -> Point:
+        """Return the floor in force on *day* (ISO): a rebased one ends on its day, the one before it comes back."""
+        expired = day is not None and self.floor_expires != "" and day >= self.floor_expires
+        return self.floor_before if expired and self.floor_before is not None else self.floor
 
 
 class Epoch(Record):
@@ -161,15 +167,10 @@ def _reference(point: Point) -> Reference:
     )
 
 
-def _floor(entry: RowEntry, day: str | None) -> Point:
-    expired = day is not None and entry.floor_expires != "" and day >= entry.floor_expires
-    return entry.floor_before if expired and entry.floor_before is not None else entry.floor
-
-
 def _references(entry: RowEntry, day: str | None) -> RowReferences:
     used = entry.history[-HISTORY_USED:]
     return RowReferences(
-        floor=_reference(_floor(entry, day)),
+        floor=_reference(entry.floor_on(day)),
         last=_reference(entry.last) if entry.last is not None else None,
         history=tuple(Spread(ss=point.ss, df=point.df, release=point.release) for point in used),
     )

@@ -76,8 +76,8 @@ def adopt(baseline: Baseline | None, judgement: Judgement, key: EpochKey, *, hos
         effect = effect_of(_state(entry), event)
         batch = point_of(result, release=judgement.release, receipt_sha256=receipt_sha256)
         if effect is Effect.OPEN_FLOOR:
-            best = _best(batch, entry.best_ever) if entry else batch
-            rows[result.row] = RowEntry(floor=batch, first=batch.value, best_ever=best)
+            best, first = (_best(batch, entry.best_ever), entry.first) if entry else (batch, batch.value)
+            rows[result.row] = RowEntry(floor=batch, first=first, best_ever=best)
         elif effect is Effect.RAISE_FLOOR and entry is not None:
             rows[result.row] = _raised(entry, batch)
         moves.append(_move(result.row, event, effect, entry, rows.get(result.row)))
@@ -121,9 +121,10 @@ def _raised(entry: RowEntry, batch: Point) -> RowEntry:
     best = _best(entry.best_ever, batch)
     if batch.value <= entry.floor.value:  # the improvement did not repeat: the floor stays, the question is closed
         return entry.model_copy(update={"improved_by": "", "best_ever": best})
-    return entry.model_copy(
-        update={"floor": batch, "floor_source": FloorSource.BATCH, "improved_by": "", "best_ever": best}
-    )
+    raised = {"floor": batch, "floor_source": FloorSource.BATCH, "improved_by": "", "best_ever": best}
+    if entry.floor_before is None or batch.value >= entry.floor_before.value:
+        raised |= {"floor_expires": "", "floor_before": None}  # what a term's end would bring back is lower
+    return entry.model_copy(update=raised)
 
 
 def _best(one: Point, other: Point) -> Point:

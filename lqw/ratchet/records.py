@@ -2,47 +2,28 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from lqw.canonical import canonical_bytes, loads_strict
-from lqw.errors import IntegrityError, ParamsError
 from lqw.noise.rows import Row
 from lqw.ratchet.baseline import Baseline, Epoch, FloorSource, Point, RatchetState, RowEntry
 from lqw.ratchet.machine import Effect, Event, effect_of
-from lqw.samples import Record
+from lqw.records import Day, Sha256, TwoPersonRecord, refused
 
-__all__ = ["RebaseRecord", "RetireRecord", "parse_record", "rebase", "retire"]
+__all__ = ["RatchetRecord", "RebaseRecord", "RetireRecord", "rebase", "retire"]
 
-REASON_LENGTH = 200
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-Person = Annotated[str, StringConstraints(min_length=2, max_length=200, strip_whitespace=True)]
-Day = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d{2}-\d{2}$")]
+SAME_RATIO = 1e-3  # relative: a record may round a ratio to what lqw baseline show prints
 
 
-class _Signed(Record):
-    host: str
+class RatchetRecord(TwoPersonRecord):
+    """A record about rows of one epoch."""
+
     epoch_sha256: Sha256
-    reason: str = Field(min_length=REASON_LENGTH)
-    evidence_receipt_sha256: Sha256
-    author: Person
-    approver: Person
-    created: Day
-
-    @model_validator(mode="after")
-    def _two_people(self) -> Self:
-        if self.author.strip().casefold() == self.approver.strip().casefold():
-            raise ValueError("author and approver must be two people")
-        if len(set(self.reason.split())) < 20:  # noqa: PLR2004 - two hundred dots are no reason
-            raise ValueError("the reason must be a text: at least 20 different words")
-        _day(self.created)
-        return self
 
 
-class RebaseRecord(_Signed):
+class RebaseRecord(RatchetRecord):
     """Lower one floor. ``old_floor`` and ``new_floor`` are ratios ``exp(F)``, larger is better."""
 
     schema_: Literal["lqw-rebase/1"] = Field(default="lqw-rebase/1", alias="schema")
@@ -56,36 +37,29 @@ class RebaseRecord(_Signed):
     def _term(self) -> Self:
         if (self.expires is None) != self.permanent:
             raise ValueError("give either expires or permanent: true")
-        if self.expires is not None and _day(self.expires) <= _day(self.created):
+        if self.expires is not None and self.expires <= self.created:
             raise ValueError("expires must lie after created")
         if self.new_floor >= self.old_floor:
             raise ValueError("a rebase lowers a floor; only a fresh batch of an improved release raises one")
         return self
 
 
-class RetireRecord(_Signed):
+def _each_once(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    if len(set(rows)) < len(rows):
+        raise ValueError("a row stands twice")
+    return rows
+
+
+class RetireRecord(RatchetRecord):
     """Stop gating rows that are no longer measured."""
 
     schema_: Literal["lqw-retire/1"] = Field(default="lqw-retire/1", alias="schema")
-    rows: tuple[Row, ...] = Field(min_length=1)
+    rows: Annotated[tuple[Row, ...], Field(min_length=1), AfterValidator(_each_once)]
 
 
-_Record = TypeVar("_Record", RebaseRecord, RetireRecord)
-
-
-def parse_record(kind: type[_Record], data: bytes | str, *, name: str) -> _Record:
-    """Read a record strictly; IntegrityError names file and problem."""
-    try:
-        return kind.model_validate_json(canonical_bytes(loads_strict(data, name=name)))
-    except ValueError as err:
-        raise IntegrityError(f"{name}: {err}") from err
-
-
-def _day(text: str) -> dt.date:
-    return dt.date.fromisoformat(text)
-
-
-def rebase(baseline: Baseline, record: RebaseRecord, evidence: Point, *, name: str) -> Baseline:
+def rebase(
+    baseline: Baseline, record: RebaseRecord, evidence: Point, *, name: str, record_sha256: str = ""
+) -> Baseline:
     """Return the baseline with one floor lowered to what the evidence receipt measured.
 
     Parameters
@@ -94,6 +68,8 @@ def rebase(baseline: Baseline, record: RebaseRecord, evidence: Point, *, name: s
         The row in the receipt that the record names; its value must be the new floor.
     name : str
         The record's file, for messages.
+    record_sha256 : str
+        Of that file; the row's entry names it.
 
     Raises
     ------
@@ -102,52 +78,58 @@ def rebase(baseline: Baseline, record: RebaseRecord, evidence: Point, *, name: s
     """
     epoch, entry = _find(baseline, record, record.row, name)
     if effect_of(entry.state, Event.REBASE) is not Effect.LOWER_FLOOR:
-        raise _refused(name, "row", str(record.row), f"is {entry.state}", "rebase active rows only")
-    if not math.isclose(record.old_floor, math.exp(entry.floor.value), rel_tol=1e-3):
-        problem = f"the baseline's floor is {math.exp(entry.floor.value):.4f}"
-        raise _refused(name, "old_floor", record.old_floor, problem, "look it up with lqw baseline show")
+        raise refused(name, "row", str(record.row), f"is {entry.state}", "rebase active rows only")
+    held = entry.floor_on(record.created)
+    if not math.isclose(record.old_floor, math.exp(held.value), rel_tol=SAME_RATIO):
+        problem = f"the baseline's floor on {record.created} is {math.exp(held.value):.4f}"
+        raise refused(name, "old_floor", record.old_floor, problem, "look it up with lqw baseline show")
     if evidence.receipt_sha256 != record.evidence_receipt_sha256:
         problem = f"the evidence is of receipt {evidence.receipt_sha256[:12]}…"
-        raise _refused(name, "evidence_receipt_sha256", record.evidence_receipt_sha256, problem, "name its receipt")
-    if not math.isclose(record.new_floor, math.exp(evidence.value), rel_tol=1e-3):
+        raise refused(name, "evidence_receipt_sha256", record.evidence_receipt_sha256, problem, "name its receipt")
+    if not math.isclose(record.new_floor, math.exp(evidence.value), rel_tol=SAME_RATIO):
         problem = f"the evidence measured {math.exp(evidence.value):.4f}"
-        raise _refused(name, "new_floor", record.new_floor, problem, "a floor is measured, never chosen")
+        raise refused(name, "new_floor", record.new_floor, problem, "a floor is measured, never chosen")
+    if evidence.value >= held.value:
+        problem = f"the evidence is no worse than the floor of {math.exp(held.value):.6f}"
+        raise refused(name, "new_floor", record.new_floor, problem, "there is nothing to rebase")
     lowered = entry.model_copy(
         update={
             "floor": evidence,
             "floor_source": FloorSource.REBASE,
             "floor_expires": record.expires or "",
-            "floor_before": entry.floor if record.expires else None,
+            "floor_before": _returning(entry, held) if record.expires else None,
+            "record_sha256": record_sha256,
         }
     )
     return _replace(baseline, epoch, {**epoch.rows, record.row: lowered})
 
 
-def retire(baseline: Baseline, record: RetireRecord, *, name: str) -> Baseline:
+def _returning(entry: RowEntry, held: Point) -> Point:
+    """Return the floor that comes back when a term ends: the last one that had none, so that terms never add up."""
+    return entry.floor_before if entry.floor_before is not None else held
+
+
+def retire(baseline: Baseline, record: RetireRecord, *, name: str, record_sha256: str = "") -> Baseline:
     """Return the baseline with the record's rows retired; their ``best_ever`` is kept."""
     rows: dict[Any, RowEntry] = {}
     for row in record.rows:
         epoch, entry = _find(baseline, record, row, name)
         if effect_of(entry.state, Event.RETIRE) is not Effect.RETIRE:
-            raise _refused(name, "rows", str(row), f"is {entry.state}", "retire active rows only")
-        rows[row] = entry.model_copy(update={"state": RatchetState.RETIRED})
+            raise refused(name, "rows", str(row), f"is {entry.state}", "retire active rows only")
+        rows[row] = entry.model_copy(update={"state": RatchetState.RETIRED, "record_sha256": record_sha256})
     return _replace(baseline, epoch, {**epoch.rows, **rows})
 
 
-def _find(baseline: Baseline, record: _Signed, row: Row, name: str) -> tuple[Epoch, RowEntry]:
+def _find(baseline: Baseline, record: RatchetRecord, row: Row, name: str) -> tuple[Epoch, RowEntry]:
     if record.host != baseline.host:
-        raise _refused(name, "host", record.host, f"the baseline is of {baseline.host}", "use that host's baseline")
+        raise refused(name, "host", record.host, f"the baseline is of {baseline.host}", "use that host's baseline")
     for epoch in baseline.epochs:
         if epoch.key.sha256 == record.epoch_sha256:
             if row in epoch.rows:
                 return epoch, epoch.rows[row]
-            raise _refused(name, "row", str(row), "has no floor in this epoch", "see lqw baseline show")
+            raise refused(name, "row", str(row), "has no floor in this epoch", "see lqw baseline show")
     known = ", ".join(epoch.key.sha256[:12] for epoch in baseline.epochs)
-    raise _refused(name, "epoch_sha256", record.epoch_sha256, f"unknown epoch; known: {known}", "see lqw baseline show")
-
-
-def _refused(name: str, field: str, value: object, problem: str, remedy: str) -> ParamsError:
-    return ParamsError(file=name, field=field, value=value, problem=problem, remedy=remedy)
+    raise refused(name, "epoch_sha256", record.epoch_sha256, f"unknown epoch; known: {known}", "see lqw baseline show")
 
 
 def _replace(baseline: Baseline, old: Epoch, rows: dict[Any, RowEntry]) -> Baseline:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lqw.canonical import read_json, sha256_bytes
+from lqw.canonical import read_json, sha256_bytes, sha256_file
 from lqw.errors import Exit, IntegrityError, UsageError
 from lqw.outcomes import Outcome
 from lqw.receipt.schema import EarlierAttempt
@@ -86,6 +86,15 @@ class Store:
     def reference(self, host: str) -> Path:
         """Return the path of a host's token reference; the file may not be there yet."""
         return self.folder(host) / REFERENCE
+
+    def records(self, host: str) -> Path:
+        """Return the folder of a host's records: what two people decided, one file each."""
+        return self.folder(host) / "records"
+
+    def find(self, host: str, sha256: str) -> Path | None:
+        """Return the stored receipt of that hash, or None."""
+        names = (path for path in sorted(self.folder(host).glob("*.json")) if path.name not in (BASELINE, REFERENCE))
+        return next((path for path in names if sha256_file(path) == sha256), None)
 
     def receipt(self, host: str, version: str, attempt: int = 1) -> Path:
         """Return where an attempt's receipt is, or will be."""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lqw.canonical import canonical_bytes
-from lqw.errors import IntegrityError, ParamsError
+from lqw.errors import ParamsError
 from lqw.metrics import RowId
 from lqw.outcomes import Outcome, Purpose, Reason, RowVerdict
 from lqw.params import load_params
@@ -25,13 +25,13 @@ from lqw.ratchet import (
     baseline_to_json,
     effect_of,
     epoch_key,
-    parse_record,
     point_of,
     rebase,
     references_for,
     retire,
 )
 from lqw.ratchet.machine import EVENT_OF
+from lqw.records import parse_record
 from lqw.samples import EngineFacts, HostFacts
 from lqw.verdict import judge
 from tests.support import synthetic as syn
@@ -93,32 +93,42 @@ def test_only_a_batch_or_a_record_ever_moves_a_floor():
     }
 
 
-@pytest.mark.parametrize("state", list(RatchetState))
-@pytest.mark.parametrize("event", ["RED", "SHIFT", "VOID", "INCONCLUSIVE", "SUSPECT", "FAILED", "MISSING", "NO_FLOOR"])
-def test_a_bad_row_changes_nothing_and_blocks(state, event):
-    assert effect_of(state, Event(event)) is Effect.BLOCK
+WHOLE = """
+event              NONE        ACTIVE              RETIRED
+BATCH              OPEN_FLOOR  KEEP                OPEN_FLOOR
+BATCH_OF_IMPROVED  OPEN_FLOOR  RAISE_FLOOR         OPEN_FLOOR
+PASSED             BLOCK       SET_LAST            BLOCK
+IMPROVED           BLOCK       SET_LAST_ASK_BATCH  BLOCK
+RED                BLOCK       BLOCK               BLOCK
+SHIFT              BLOCK       BLOCK               BLOCK
+INCONCLUSIVE       BLOCK       BLOCK               BLOCK
+SUSPECT            BLOCK       BLOCK               BLOCK
+VOID               BLOCK       BLOCK               BLOCK
+FAILED             BLOCK       BLOCK               BLOCK
+MISSING            BLOCK       BLOCK               BLOCK
+NO_FLOOR           BLOCK       BLOCK               BLOCK
+UNPLANNED          KEEP        BLOCK               KEEP
+REBASE             REFUSE      LOWER_FLOOR         REFUSE
+RETIRE             REFUSE      RETIRE              REFUSE
+"""
 
 
-def test_the_states_of_the_design():
+def test_the_table_is_the_design_s_entry_by_entry():
+    """Written out a second time, by hand from STATISTICS §5: nothing in the table changes without this changing too."""
+    header, *lines = (line.split() for line in WHOLE.strip().splitlines())
     wanted = {
-        (RatchetState.NONE, Event.BATCH): Effect.OPEN_FLOOR,
-        (RatchetState.NONE, Event.PASSED): Effect.BLOCK,
-        (RatchetState.ACTIVE, Event.PASSED): Effect.SET_LAST,
-        (RatchetState.ACTIVE, Event.IMPROVED): Effect.SET_LAST_ASK_BATCH,
-        (RatchetState.ACTIVE, Event.BATCH): Effect.KEEP,
-        (RatchetState.ACTIVE, Event.BATCH_OF_IMPROVED): Effect.RAISE_FLOOR,
-        (RatchetState.ACTIVE, Event.UNPLANNED): Effect.BLOCK,
-        (RatchetState.ACTIVE, Event.RETIRE): Effect.RETIRE,
-        (RatchetState.RETIRED, Event.BATCH): Effect.OPEN_FLOOR,
-        (RatchetState.RETIRED, Event.UNPLANNED): Effect.KEEP,
-        (RatchetState.RETIRED, Event.REBASE): Effect.REFUSE,
-        (RatchetState.NONE, Event.RETIRE): Effect.REFUSE,
+        (RatchetState(state), Event(event)): Effect(effect)
+        for event, *effects in lines
+        for state, effect in zip(header[1:], effects, strict=True)
     }
-    assert {key: TABLE[key] for key in wanted} == wanted
+    assert dict(TABLE) == wanted
+    assert all(effect_of(*at) is effect for at, effect in wanted.items())
 
 
-def test_every_verdict_is_an_event():
-    assert set(EVENT_OF) == set(RowVerdict)
+def test_every_verdict_is_its_own_event():
+    same = {verdict: verdict.name for verdict in RowVerdict}
+    same |= {RowVerdict.PASS: "PASSED", RowVerdict.NEW: "BATCH", RowVerdict.MISSING_FLOOR: "NO_FLOOR"}
+    assert {verdict: event.name for verdict, event in EVENT_OF.items()} == same
 
 
 # adopt
@@ -350,8 +360,9 @@ def test_a_rebase_lowers_one_floor_to_what_was_measured(adopted, evidence):
     ],
 )
 def test_a_record_that_is_not_whole_is_refused_by_name(adopted, evidence, update):
-    with pytest.raises(IntegrityError, match=r"records/0001\.json"):
+    with pytest.raises(ParamsError, match=r"records/0001\.json") as caught:
         _parsed(_record(adopted, evidence, **update))
+    assert caught.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -371,6 +382,59 @@ def test_a_record_that_contradicts_the_baseline_is_refused_by_field(adopted, evi
         rebase(adopted, record, evidence, name="records/0001.json")
     assert caught.value.field == field
     assert caught.value.remedy
+
+
+def _lowered(baseline, by, receipt, **update):
+    """The baseline after a rebase of decode by *by*, and the evidence."""
+    held = _entry(baseline).floor_on(update.get("created", "2026-03-01"))
+    seen = held.model_copy(update={"value": held.value - by, "receipt_sha256": receipt * 64})
+    body = _record(baseline, seen, old_floor=math.exp(held.value), **update)
+    return rebase(baseline, _parsed(body), seen, name="r", record_sha256=receipt * 64), seen
+
+
+def test_terms_never_add_up(adopted):
+    """A second term on a lowered floor ends at the floor that had none, not at the first term's."""
+    once, first = _lowered(adopted, 0.1, "1", expires="2026-06-01")
+    twice, second = _lowered(once, 0.1, "2", created="2026-05-01", expires="2026-09-01")
+    entry = _entry(twice)
+    assert entry.record_sha256 == "2" * 64
+    assert entry.floor_on("2026-08-31") == second
+    assert entry.floor_on("2026-09-01") == _entry(adopted).floor
+    assert second.value < first.value
+
+
+def test_after_a_term_the_record_starts_from_the_floor_that_came_back(adopted):
+    once, _ = _lowered(adopted, 0.1, "1", expires="2026-06-01")
+    later, seen = _lowered(once, 0.05, "2", created="2026-07-01", expires="2026-09-01")
+    assert seen.value == pytest.approx(_entry(adopted).floor.value - 0.05)
+    assert _entry(later).floor_on("2026-09-01") == _entry(adopted).floor
+
+
+def test_evidence_that_rounds_to_a_loss_but_is_none_rebases_nothing(adopted):
+    held = _entry(adopted).floor
+    seen = held.model_copy(update={"value": held.value + 2e-4, "receipt_sha256": "e" * 64})
+    body = _record(adopted, seen, new_floor=math.exp(held.value - 2e-4))
+    with pytest.raises(ParamsError, match="nothing to rebase"):
+        rebase(adopted, _parsed(body), seen, name="r")
+
+
+@pytest.mark.parametrize(("gain", "term"), [(1.03, False), (0.98, True)])
+def test_a_raised_floor_is_not_lowered_by_the_end_of_a_term(adopted, key, gain, term):
+    """A fresh batch above what the term's end would bring back ends the term; one below it keeps the term."""
+    lowered, _ = _lowered(adopted, 0.08, "1", expires="2026-06-01")
+    better = {"decode": gain}
+    passed = advance(lowered, _gate(lowered, key, effects=better), key, receipt_sha256="5" * 64).baseline
+    assert _entry(passed).improved_by == "1.1.0"
+    batch = _floor("1.1.0", seed=8, effects=better)
+    entry = _entry(adopt(passed, batch, key, host="demo", receipt_sha256="3" * 64).baseline)
+    assert entry.floor.receipt_sha256 == "3" * 64
+    assert (entry.floor_before is not None, entry.floor_expires != "") == (term, term)
+    assert entry.floor_on("2027-01-01").value >= entry.floor.value
+
+
+def test_a_row_is_retired_once_only(adopted):
+    with pytest.raises(ParamsError, match="twice"):
+        _retire_record(adopted, rows=("m/decode", "m/decode"))
 
 
 def _retire_record(adopted, rows=("m/decode",)):
@@ -403,3 +467,4 @@ def test_a_row_that_comes_back_is_new_and_remembers_its_best(adopted, key):
     assert entry.state is RatchetState.ACTIVE
     assert entry.floor.release == "1.4.0"
     assert entry.best_ever == _entry(adopted).best_ever
+    assert entry.first == _entry(adopted).first  # what was given up is still counted from the first floor
