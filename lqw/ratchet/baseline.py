@@ -139,7 +139,12 @@ def references_for(
         return Standing(epoch_sha256=key.sha256, differences=("no floor was ever adopted on this host",))
     epoch = baseline.find(key)
     if epoch is None:
-        return Standing(epoch_sha256=key.sha256, differences=epoch_differences(baseline.epochs[-1].key, key))
+        newest = baseline.epochs[-1]
+        return Standing(
+            epoch_sha256=key.sha256,
+            differences=epoch_differences(newest.key, key),
+            remeasure=_setters(newest, rows, day),
+        )
     entries = {row: epoch.rows[row] for row in rows if row in epoch.rows}
     active = {row: entry for row, entry in entries.items() if entry.state is RatchetState.ACTIVE}
     return Standing(
@@ -153,6 +158,13 @@ def references_for(
             row for row, entry in epoch.rows.items() if entry.state is RatchetState.ACTIVE and row not in entries
         ),
     )
+
+
+def _setters(epoch: Epoch, rows: Sequence[RowId], day: str | None) -> tuple[str, ...]:
+    """Return the releases that set the floors of *rows* in an epoch, each once, in the order of the rows."""
+    entries = [epoch.rows[row] for row in rows if row in epoch.rows]
+    active = [entry.floor_on(day).release for entry in entries if entry.state is RatchetState.ACTIVE]
+    return tuple(dict.fromkeys(active))
 
 
 def _reference(point: Point) -> Reference:

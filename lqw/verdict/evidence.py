@@ -35,11 +35,13 @@ class Standing(Record):
     """What the baseline says for this run's epoch; a receipt carries it whole, so that it can be judged alone.
 
     ``differences`` names each part of the epoch key in which the newest epoch of the baseline differs from this
-    run's; it is empty when the epoch is known. With differences there are no references.
+    run's; it is empty when the epoch is known. With differences there are no references, and ``remeasure`` names the
+    releases that set the floors of that newest epoch: those are to be measured again in this one.
     """
 
     epoch_sha256: str = ""
     differences: tuple[str, ...] = ()
+    remeasure: tuple[str, ...] = ()
     references: dict[Row, RowReferences] = Field(default_factory=dict)
     comparator: dict[Row, tuple[ComparatorPoint, ...]] = Field(default_factory=dict)
     targets_met: tuple[Row, ...] = ()  # targets a *released* version met: they fold into the floor

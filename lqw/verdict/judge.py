@@ -71,7 +71,11 @@ def judge(evidence: Evidence) -> Judgement:
     replayed = _replay(evidence, measured)
     guards = _guards(evidence, measured, replayed)
     suspects = {g.subject: g.text for g in guards if g.guard == "comparator_history" and g.effect == "undecided"}
-    rows = tuple(_result(row, evidence, measured, replayed, suspects) for row in plan.rows)
+    flags = _flags(guards)
+    rows = tuple(
+        _result(row, evidence, measured, replayed, suspects).model_copy(update={"flags": flags.get(str(row), ())})
+        for row in plan.rows
+    )
     judged = {r.row: replayed.bands[r.row] for r in rows if r.gating and r.verdict is not RowVerdict.SUSPECT}
     suites = suite_tests(measured.valid, judged, evidence.standing.references) if judged else ()
     counts = _counts(rows)
@@ -156,8 +160,7 @@ def _guards(evidence: Evidence, measured: _Measured, replayed: Replay) -> list[G
     out = [GuardFinding(guard="integrity", effect="invalid", subject="run", text=text) for text in evidence.problems]
     out += order_findings(plan, evidence.starts)
     if plan.purpose is Purpose.GATE and evidence.standing.differences:
-        text = "no floor in this epoch: " + "; ".join(evidence.standing.differences)
-        out.append(GuardFinding(guard="epoch", effect="undecided", subject="run", text=text))
+        out.append(_new_epoch(evidence.standing.differences, evidence.standing.remeasure))
     out += evidence.parity
     out += one_token_prefill(used, policy)
     out += comparator_history(used, evidence.standing.comparator, policy)
@@ -165,6 +168,24 @@ def _guards(evidence: Evidence, measured: _Measured, replayed: Replay) -> list[G
     return (
         out + drift(used, evidence.starts, policy) + dispersion(used, policy, plan.purpose) + bimodality(used, policy)
     )
+
+
+def _flags(guards: Sequence[GuardFinding]) -> dict[str, tuple[str, ...]]:
+    """Return what guards hold against single rows without deciding anything; the row's own name is left out."""
+    out: dict[str, tuple[str, ...]] = {}
+    for guard in guards:
+        if guard.effect == "flag":
+            text = guard.text.removeprefix(f"{guard.subject}: ")
+            out[guard.subject] = (*out.get(guard.subject, ()), text)
+    return out
+
+
+def _new_epoch(differences: Sequence[str], setters: Sequence[str]) -> GuardFinding:
+    """Say which part of the key changed, and whose floor is to be measured again: no ratio is carried over."""
+    text = f"no floor in this epoch: {'; '.join(differences)}"
+    if setters:
+        text += f"; measure the floor of {', '.join(setters)} again here (lqw baseline adopt)"
+    return GuardFinding(guard="epoch", effect="undecided", subject="run", text=text)
 
 
 def _result(

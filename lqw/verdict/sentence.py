@@ -57,9 +57,11 @@ class Findings:
         loud = [
             f"too loud for a floor: {g.text}; quiet the machine and measure again" for g in self._blocking("dispersion")
         ]
+        shown = {str(row.row) for row in self.rows if row.verdict is RowVerdict.SUSPECT}  # they say it themselves
+        moved = [guard.text for guard in self._blocking("comparator_history") if guard.subject not in shown]
         gone = [f"{row} has a floor but is no longer measured: it needs a retire record" for row in self.dropped]
         parity = [f"parity of {guard.subject}: {guard.text}" for guard in self._blocking("parity")]
-        return [*self.problems, *invalid, *null, *one_token, *red, *suites, *epoch, *parity, *loud, *gone]
+        return [*self.problems, *invalid, *null, *one_token, *red, *suites, *epoch, *parity, *loud, *moved, *gone]
 
     def _blocking(self, name: str) -> list[GuardFinding]:
         return [guard for guard in self.guards if guard.guard == name and guard.effect == "undecided"]

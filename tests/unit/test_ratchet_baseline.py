@@ -171,6 +171,22 @@ def test_another_epoch_names_what_changed_and_lends_nothing(params, key):
     assert (standing.references, standing.comparator) == ({}, {})
 
 
+def test_a_new_epoch_asks_for_the_releases_that_set_the_floors(params, key):
+    other = epoch_key(params, HOST.model_copy(update={"driver": "570.1"}), ENGINE, MODELS)
+    late = point(0.3, release="1.4.0")
+    rows = {
+        DECODE: entry(floor=late, floor_before=point(0.5), floor_expires="2026-06-01"),
+        TTFT: entry(),
+        RowId.parse("m/agg@1"): entry(floor=point(release="1.1.0"), state=RatchetState.RETIRED),
+        RowId.parse("m/agg@4"): entry(),
+    }
+    held = baseline(key, rows)
+    assert references_for(held, other, list(rows)).remeasure == ("1.4.0", "1.0.0")
+    assert references_for(held, other, list(rows), day="2026-06-01").remeasure == ("1.0.0",)
+    assert references_for(held, other, [RowId.parse("m/ttft@128")]).remeasure == ()
+    assert references_for(held, key, list(rows)).remeasure == ()
+
+
 def test_an_epoch_that_comes_back_has_its_floors_back(params, key):
     other = epoch_key(params, HOST.model_copy(update={"driver": "570.1"}), ENGINE, MODELS)
     both = Baseline(

@@ -305,3 +305,39 @@ def test_two_groups_of_starts_are_flagged(arm):
     assert f"{arm} has two groups: 2 starts near 4.25, 4 near 20.07" in found.text
     assert bimodality(_table(_data("decode", calm, calm)), POLICY) == []
     assert bimodality(_table(_data("decode", two[:4], calm[:4])), POLICY) == []
+
+
+def test_what_a_guard_flags_stands_with_its_row_and_decides_nothing():
+    _, standing = syn.floor(np.random.default_rng(1), sd=0.02)
+    plan = syn.plan(margin=0.10, rows=("decode", "agg@1", "agg@4"))
+    rng = np.random.default_rng(2)
+    starts = [
+        syn.start("m", pair, arm, 2 * (pair - 1) + i, _two_modes(rng, arm, pair))
+        for pair, order in enumerate(plan.orders["m"], start=1)
+        for i, arm in enumerate(order)
+    ]
+    judgement = judge(syn.evidence(plan, starts, standing))
+    row = next(row for row in judgement.rows if row.row == DECODE)
+    flagged = {g.guard: g for g in judgement.guards if g.subject == "m/decode" and g.effect == "flag"}
+    assert set(flagged) == {"dispersion", "bimodality"}
+    assert row.flags == tuple(g.text.removeprefix("m/decode: ") for g in flagged.values())
+    assert row.flags[0].startswith("pairs scatter by ")
+    assert all(other.flags == () for other in judgement.rows if other.row != DECODE)
+
+
+def _two_modes(rng, arm, pair):
+    values = syn.row_values(("decode", "agg@1", "agg@4"), rng, 0.02, {})
+    if arm is Arm.SUBJECT and pair in (2, 5, 8):
+        values["decode"] *= 0.5
+    return values
+
+
+def test_a_floor_is_not_measured_against_a_comparator_that_moved():
+    """A fresh batch on a slow denominator would lock an inflated floor in; the run says so instead."""
+    _, standing = syn.floor(np.random.default_rng(1), sd=0.02)
+    plan = syn.plan(Purpose.ADOPT)
+    slow = syn.starts_of(plan, np.random.default_rng(2), sd=0.02, comparator_effects={"decode": 1 / 1.85})
+    judgement = judge(syn.evidence(plan, slow, standing))
+    assert judgement.outcome is Outcome.UNDECIDED
+    assert "comparator of m/decode is at 0.5" in judgement.sentence
+    assert any("its own history" in reason for reason in judgement.reasons)

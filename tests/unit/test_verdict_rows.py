@@ -277,6 +277,20 @@ def test_without_a_floor_every_row_is_named_and_blocks():
     assert judgement.models_needing_pairs == ()
 
 
+def test_a_new_epoch_says_what_changed_and_whose_floor_to_measure_again():
+    changed = ("host.driver_major: '560' became '570'", "models.m: 'a' became 'b'")
+    judgement = _judged(Standing(differences=changed, remeasure=("1.0.0", "1.4.0")))
+    text = (
+        "no floor in this epoch: host.driver_major: '560' became '570'; models.m: 'a' became 'b'; "
+        "measure the floor of 1.0.0, 1.4.0 again here (lqw baseline adopt)"
+    )
+    assert judgement.reasons[0] == text
+    assert judgement.sentence.startswith(f"UNDECIDED: {text}; 8 rows MISSING_FLOOR")
+    assert [guard.effect for guard in judgement.guards if guard.guard == "epoch"] == ["undecided"]
+    first = _judged(Standing(differences=("no floor was ever adopted on this host",)))
+    assert first.reasons[0] == "no floor in this epoch: no floor was ever adopted on this host"
+
+
 def test_one_row_without_a_floor_blocks(standing):
     some = {row: refs for row, refs in standing.references.items() if row.metric != "decode"}
     judgement = _judged(standing.model_copy(update={"references": some}))
