@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lqw.canonical import canonical_bytes
+from lqw.canonical import canonical_bytes, sha256_json
 from lqw.errors import IntegrityError
 from lqw.metrics import RowId
 from lqw.params import load_params
@@ -121,6 +121,41 @@ def test_the_protocol_is_what_the_engines_do(params, key):
     assert protocol_sha256(params.model_copy(update={"files": corpus})) != protocol_sha256(params)
 
 
+def test_the_key_holds_what_was_asked_and_seen(params, key):
+    """Field by field: a field that is left out would let two ratios be compared that cannot be."""
+    spec = params.release.comparator
+    wanted = {
+        "host": {
+            "gpu": "H200", "vram_mib": 143_771, "power_limit_w": 700, "cpu_model": "EPYC", "cores": 2, "ram_gib": 8,
+            "driver_major": "560", "cuda_major": "12",
+        },
+        "comparator": {
+            "engine": "llama", "version": "b11549", "build": "gcc -O3", "binary_sha256": "b" * 64,
+            "settings_sha256": sha256_json({"settings": spec.settings, "env": spec.env}),
+        },
+        "models": MODELS,
+        "protocol_sha256": sha256_json(
+            {
+                "launches": [launch.model_dump(mode="json") for launch in params.protocol.launches],
+                "min_window_s": params.protocol.min_window_s,
+                "corpus_sha256": params.files[f"prompts/{params.protocol.corpus}"],
+            }
+        ),
+    }  # fmt: skip
+    assert key.model_dump(mode="json") == wanted
+    assert key.sha256 == sha256_json(wanted)
+    assert epoch_key(params, HOST.model_copy(update={"driver": None}), ENGINE, MODELS).host.driver_major is None
+    assert protocol_sha256(params.model_copy(update={"files": {}})) == sha256_json(
+        {
+            "launches": [launch.model_dump(mode="json") for launch in params.protocol.launches],
+            "min_window_s": params.protocol.min_window_s,
+            "corpus_sha256": "",
+        }
+    )
+    other = key.model_copy(update={"protocol_sha256": "c" * 64})
+    assert epoch_differences(key, other) == (f"protocol: '{key.protocol_sha256[:12]}…' became 'cccccccccccc…'",)
+
+
 # the file
 
 
@@ -168,6 +203,7 @@ def test_another_epoch_names_what_changed_and_lends_nothing(params, key):
     other = epoch_key(params, HOST.model_copy(update={"driver": "570.1"}), ENGINE, MODELS)
     standing = references_for(baseline(key, {DECODE: entry()}), other, [DECODE])
     assert standing.differences == ("host.driver_major: '560' became '570'",)
+    assert standing.epoch_sha256 == other.sha256
     assert (standing.references, standing.comparator) == ({}, {})
 
 
@@ -205,6 +241,7 @@ def test_references_carry_floor_last_and_the_last_six_sessions(key):
     standing = references_for(baseline(key, {DECODE: entry(last=history[-1], history=history)}), key, [DECODE])
     references = standing.references[DECODE]
     assert references.floor.release == "1.0.0"
+    assert standing.epoch_sha256 == key.sha256
     assert references.last.release == "1.9"
     assert [spread.ss for spread in references.history] == [float(i) for i in range(4, 10)]
     assert len(references.history) == HISTORY_USED

@@ -31,6 +31,7 @@ from lqw.ratchet import (
     retire,
 )
 from lqw.ratchet.machine import EVENT_OF
+from lqw.ratchet.moves import _best, _raised
 from lqw.records import parse_record
 from lqw.samples import EngineFacts, HostFacts
 from lqw.verdict import judge
@@ -199,6 +200,7 @@ def test_a_pass_sets_last_and_history_and_leaves_the_floor(adopted, key):
     assert after.last == point_of(result, release="1.1.0", receipt_sha256="1" * 64)
     assert after.last.value == pytest.approx(result.band.estimate)
     assert after.last.comparator_mean == pytest.approx(np.log(result.comparator))
+    assert after.last.comparator_sd == pytest.approx(np.std(np.log(result.comparator_values), ddof=1))
     assert moved.changed
     again = _gate(moved.baseline, key, "1.2.0", seed=3)
     twice = advance(moved.baseline, again, key, receipt_sha256="2" * 64).baseline
@@ -290,6 +292,81 @@ def test_two_percent_a_release_is_caught_by_the_anchored_floor(key):
     assert red.band.red_by == "floor"
 
 
+def test_every_move_is_said_in_words(adopted, key):
+    """What a move did to its row, in the words of the notes and of the receipt's reader."""
+    first = adopt(None, _floor(), key, host="demo", receipt_sha256="0" * 64)
+    floor = math.exp(_entry(adopted).floor.value)
+    assert _text(first) == f"floor set to {floor:.3f}"
+    better = {"decode": 1.15}
+    judgement = _gate(adopted, key, effects=better)
+    passed = advance(adopted, judgement, key, receipt_sha256="1" * 64)
+    asked = f"floor stays at {floor:.3f}; improved: a fresh batch of this release may raise it"
+    assert _text(passed) == asked
+    assert _text(passed, "m/agg@4").endswith("; last release recorded")
+    fresh = adopt(passed.baseline, _floor("1.1.0", seed=8, effects=better), key, host="demo", receipt_sha256="3" * 64)
+    raised = _entry(fresh.baseline)
+    assert _text(fresh) == f"floor {floor:.3f} → {math.exp(raised.floor.value):.3f}"
+    assert raised.best_ever == max(_entry(passed.baseline).best_ever, raised.floor, key=lambda point: point.value)
+    kept = math.exp(_entry(adopted, RowId.parse("m/agg@4")).floor.value)
+    assert _text(fresh, "m/agg@4") == f"floor stays at {kept:.3f}"
+
+
+def _text(moved, row="m/decode"):
+    return next(move.text for move in moved.moves if str(move.row) == row)
+
+
+def test_a_run_that_moved_nothing_says_which_rows_blocked(adopted, key):
+    judgement = _gate(adopted, key, effects={"ttft@512": 2.0})
+    moved = advance(adopted, judgement, key, receipt_sha256="1" * 64)
+    blocked = {move.row.short for move in moved.moves if move.effect is Effect.BLOCK}
+    assert blocked == {row.row.short for row in judgement.rows if row.verdict not in ("PASS", "IMPROVED")}
+    assert "ttft@512" in blocked
+    assert "decode" not in blocked
+    assert {move.text for move in moved.moves} == {"the run is RED: floor, last and history stay"}
+    short = _floor().model_copy(update={"outcome": Outcome.UNDECIDED})
+    again = adopt(adopted, short, key, host="demo", receipt_sha256="1" * 64)
+    assert {move.effect for move in again.moves} == {Effect.KEEP}
+    assert {move.effect for move in adopt(None, short, key, host="demo", receipt_sha256="1" * 64).moves} == {
+        Effect.KEEP
+    }
+
+
+def test_a_row_that_passed_without_an_entry_gets_none(adopted, key):
+    """A PASS of rows that the epoch never held (an edited baseline) records nothing for them."""
+    judgement = _gate(adopted, key)
+    epoch = adopted.epochs[0]
+    without = {row: entry for row, entry in epoch.rows.items() if row != DECODE}
+    less = adopted.model_copy(update={"epochs": (epoch.model_copy(update={"rows": without}),)})
+    moved = advance(less, judgement, key, receipt_sha256="1" * 64)
+    assert DECODE not in moved.baseline.epochs[0].rows
+    assert _text(moved) == "nothing changes"
+
+
+def test_only_the_epoch_of_the_run_moves(adopted, key):
+    other = key.model_copy(update={"protocol_sha256": "0" * 64})
+    both = adopt(adopted, _floor("1.0.9", seed=5), other, host="demo", receipt_sha256="8" * 64).baseline
+    moved = advance(both, _gate(both, key), key, receipt_sha256="1" * 64).baseline
+    assert moved.epochs[1] == both.epochs[1]
+    assert moved.epochs[0] != both.epochs[0]
+    record = _parsed(_record(adopted, _lowered(adopted, 0.1, "1")[1]))
+    again = rebase(both, record, _lowered(adopted, 0.1, "1")[1], name="r")
+    assert again.epochs[1] == both.epochs[1]
+    assert _entry(again).floor == _entry(both).floor
+
+
+def test_the_best_ever_is_the_best_and_the_first_of_equals(adopted, key):
+    entry = _entry(adopted)
+    worse = advance(adopted, _gate(adopted, key, effects={"decode": 0.95}), key, receipt_sha256="1" * 64).baseline
+    assert _entry(worse).best_ever == entry.best_ever
+    same = entry.floor.model_copy(update={"receipt_sha256": "e" * 64})
+    assert _best(entry.floor, same) is entry.floor
+    asked = entry.model_copy(update={"improved_by": "1.1.0"})
+    closed = _raised(asked, same)
+    assert (closed.floor, closed.improved_by, closed.best_ever) == (entry.floor, "", entry.best_ever)
+    little = entry.floor.model_copy(update={"value": entry.best_ever.value + 0.1})
+    assert _raised(asked, little).best_ever == little
+
+
 # records
 
 
@@ -366,22 +443,43 @@ def test_a_record_that_is_not_whole_is_refused_by_name(adopted, evidence, update
 
 
 @pytest.mark.parametrize(
-    ("update", "field"),
+    ("update", "field", "told"),
     [
-        ({"host": "other"}, "host"),
-        ({"epoch_sha256": "0" * 64}, "epoch_sha256"),
-        ({"row": "m/ttft@4096"}, "row"),
-        ({"old_floor": 1.5}, "old_floor"),
-        ({"new_floor": 0.5}, "new_floor"),
-        ({"evidence_receipt_sha256": "d" * 64}, "evidence_receipt_sha256"),
+        ({"host": "other"}, "host", ("the baseline is of demo", "use that host's baseline")),
+        ({"epoch_sha256": "0" * 64}, "epoch_sha256", ("unknown epoch; known: {epoch}", "see lqw baseline show")),
+        ({"row": "m/ttft@4096"}, "row", ("has no floor in this epoch", "see lqw baseline show")),
+        (
+            {"old_floor": 1.5},
+            "old_floor",
+            ("the baseline's floor on 2026-03-01 is {floor}", "look it up with lqw baseline show"),
+        ),
+        ({"new_floor": 0.5}, "new_floor", ("the evidence measured {new}", "a floor is measured, never chosen")),
+        (
+            {"evidence_receipt_sha256": "d" * 64},
+            "evidence_receipt_sha256",
+            ("the evidence is of receipt eeeeeeeeeeee…", "name its receipt"),
+        ),
     ],
 )
-def test_a_record_that_contradicts_the_baseline_is_refused_by_field(adopted, evidence, update, field):
-    record = _parsed(_record(adopted, evidence, **update))
+def test_a_record_that_contradicts_the_baseline_is_refused_by_field(adopted, evidence, update, field, told):
+    problem, remedy = told
+    body = _record(adopted, evidence, **update)
     with pytest.raises(ParamsError) as caught:
-        rebase(adopted, record, evidence, name="records/0001.json")
-    assert caught.value.field == field
-    assert caught.value.remedy
+        rebase(adopted, _parsed(body), evidence, name="records/0001.json")
+    floor, new = (f"{math.exp(point.value):.4f}" for point in (_entry(adopted).floor, evidence))
+    shown = problem.format(epoch=adopted.epochs[0].key.sha256[:12], floor=floor, new=new)
+    value = repr(body[field])
+    assert str(caught.value) == f"records/0001.json: {field} = {value}: {shown}\n  remedy: {remedy}"
+
+
+@pytest.mark.parametrize("change", [1 + 9e-4, 1 - 9e-4])
+def test_a_record_may_round_its_ratios(adopted, evidence, change):
+    body = _record(adopted, evidence)
+    body |= {"old_floor": body["old_floor"] * change, "new_floor": body["new_floor"] * change}
+    assert _entry(rebase(adopted, _parsed(body), evidence, name="r")).floor == evidence
+    body |= {"old_floor": body["old_floor"] * (1 + 2.2e-3)}
+    with pytest.raises(ParamsError, match="old_floor"):
+        rebase(adopted, _parsed(body), evidence, name="r")
 
 
 def _lowered(baseline, by, receipt, **update):
@@ -414,8 +512,10 @@ def test_evidence_that_rounds_to_a_loss_but_is_none_rebases_nothing(adopted):
     held = _entry(adopted).floor
     seen = held.model_copy(update={"value": held.value + 2e-4, "receipt_sha256": "e" * 64})
     body = _record(adopted, seen, new_floor=math.exp(held.value - 2e-4))
-    with pytest.raises(ParamsError, match="nothing to rebase"):
+    with pytest.raises(ParamsError) as caught:
         rebase(adopted, _parsed(body), seen, name="r")
+    problem = f"the evidence is no worse than the floor of {math.exp(held.value):.6f}"
+    assert str(caught.value) == f"r: new_floor = {body['new_floor']!r}: {problem}\n  remedy: there is nothing to rebase"
 
 
 @pytest.mark.parametrize(("gain", "term"), [(1.03, False), (0.98, True)])
@@ -451,11 +551,23 @@ def test_a_retired_row_gates_no_more_and_keeps_its_best(adopted, key):
     assert _entry(gone).best_ever == _entry(adopted).best_ever
     standing = references_for(gone, key, [RowId.parse("m/ttft@512")])
     assert DECODE not in standing.dropped
-    for record in (_retire_record(adopted), _parsed(_record(adopted, _entry(adopted).floor, new_floor=0.1))):
-        with pytest.raises(ParamsError, match="RETIRED"):
-            (retire if isinstance(record, RetireRecord) else rebase)(
-                gone, record, *([] if isinstance(record, RetireRecord) else [_entry(adopted).floor]), name="r.json"
-            )
+    with pytest.raises(ParamsError) as caught:
+        retire(gone, _retire_record(adopted), name="r.json")
+    assert str(caught.value) == "r.json: rows = 'm/decode': is RETIRED\n  remedy: retire active rows only"
+    with pytest.raises(ParamsError) as caught:
+        rebase(
+            gone, _parsed(_record(adopted, _entry(adopted).floor, new_floor=0.1)), _entry(adopted).floor, name="r.json"
+        )
+    assert str(caught.value) == "r.json: row = 'm/decode': is RETIRED\n  remedy: rebase active rows only"
+
+
+def test_a_retired_row_names_its_record_and_leaves_the_others(adopted):
+    gone = retire(adopted, _retire_record(adopted, rows=("m/decode", "m/agg@4")), name="r.json", record_sha256="9" * 64)
+    changed = {str(row) for row, entry in gone.epochs[0].rows.items() if entry != adopted.epochs[0].rows[row]}
+    assert changed == {"m/decode", "m/agg@4"}
+    assert _entry(gone).record_sha256 == "9" * 64
+    assert _entry(gone).floor == _entry(adopted).floor
+    assert _entry(retire(adopted, _retire_record(adopted), name="r.json")).record_sha256 == ""
 
 
 def test_a_row_that_comes_back_is_new_and_remembers_its_best(adopted, key):
