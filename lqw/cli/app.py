@@ -7,7 +7,7 @@ import traceback
 
 import typer
 
-from lqw.cli import baseline, demo, gate, parity, reference, report, selftest, show, sign, synth, verify
+from lqw.cli import baseline, demo, gate, parity, reference, report, selftest, show, sign, synth, tag, verify
 from lqw.errors import Exit, LqwError
 
 __all__ = ["app", "main"]
@@ -25,6 +25,8 @@ app.add_typer(baseline.app, name="baseline")
 app.command("demo")(demo.demo)
 app.command("selftest")(selftest.selftest)
 app.command("verify")(verify.verify)
+app.command("tag")(tag.tag)
+app.add_typer(tag.app, name="hooks")
 app.command("sign")(sign.sign)
 app.add_typer(sign.app, name="key")
 app.command("show")(show.show)

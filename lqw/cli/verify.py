@@ -1,4 +1,4 @@
-"""``lqw verify RECEIPT…``: judge receipts again from their samples alone; no GPU, no notebook, no engine."""
+"""``lqw verify RECEIPT… | --all | --tag vX | --history``: judge again what is recorded, without GPU or engine."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lqw.receipt import Verification
+    from lqw.release.page import Page
 
 __all__ = ["plain", "verify"]
 
@@ -20,33 +21,146 @@ MOST = 12  # problems that are printed; all are in --json
 WIDTH = 400  # characters of one line
 
 Paths = Annotated[
-    list[Path], typer.Argument(help="Receipt files. A folder or nothing at all is an error, never a pass.")
+    list[Path] | None, typer.Argument(help="Receipt files. A folder or nothing at all is an error, never a pass.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 ParamsFolder = Annotated[
     Path | None,
     typer.Option("--params", help="Folder of signing.yaml and signers/; default: params/ of the receipt's repository."),
 ]
+Repo = Annotated[Path, typer.Option("--repo", help="A folder of the repository.")]
+File = typer.Option(help="Write it there; - is standard output.")
 
 
-def verify(paths: Paths, as_json: AsJson = False, params: ParamsFolder = None) -> None:
-    """Recompute each receipt's verdict from its raw samples; the exit status is that of the worst.
+def verify(
+    paths: Paths = None,
+    *,
+    tag: Annotated[str | None, typer.Option("--tag", help="Judge a release in git: may it be tagged?")] = None,
+    history: Annotated[bool, typer.Option("--history", help="Judge the store's history in git.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Every receipt of the repository's store.")] = False,
+    repo: Repo = Path(),
+    at: Annotated[str | None, typer.Option("--at", help="With --tag: the commit to judge.")] = None,
+    since: Annotated[str | None, typer.Option("--since", help="With --history: only what came after.")] = None,
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="With --tag: commit whose params/ say who may sign.")
+    ] = None,
+    day: Annotated[str | None, typer.Option("--day", help="With --tag: ISO day for expiries; today.")] = None,
+    as_json: AsJson = False,
+    junit: Annotated[Path | None, File] = None,
+    markdown: Annotated[Path | None, File] = None,
+    link: Annotated[str, typer.Option(help="Where the comment links to.")] = "",
+    github: Annotated[bool, typer.Option("--github", help="Annotations, and a summary of the step.")] = False,
+    params: ParamsFolder = None,
+) -> None:
+    """Recompute verdicts from raw samples; the exit status is that of the worst.
 
-    0 PASS or FLOOR, 1 RED, 2 not a file, 3 UNDECIDED, 4 INVALID: something in the receipt does not follow from it.
+    0 PASS or FLOOR, 1 RED, 2 nothing that can be judged was named, 3 UNDECIDED, 4 INVALID: it does not follow.
     """
     from lqw.errors import UsageError
-    from lqw.receipt.signing import verify_signed
 
-    if not paths:
-        raise UsageError("no receipt was named", remedy="lqw verify receipts/<host>/<version>.json")
-    done = [(path, verify_signed(path, params)) for path in paths]
-    if as_json:
-        typer.echo(json.dumps([_json(path, one) for path, one in done], indent=1))
+    if sum([bool(paths), tag is not None, history, every]) != 1:
+        raise UsageError(
+            "name receipts, or one of --tag, --history, --all", remedy="lqw verify receipts/HOST/1.1.0.json"
+        )
+    done: list[tuple[Path, Verification]] = []
+    page: Page | None = None
+    if tag is not None:
+        page = _tag(tag, repo, at, policy, day)
+    elif history:
+        page = _history(repo, since)
     else:
-        for path, one in done:
-            for line in _lines(path, one):
-                typer.echo(line)
-    raise typer.Exit(int(worst([one for _, one in done])))
+        from lqw.release.many import stored_receipts, verify_many
+
+        done = verify_many(paths or stored_receipts(repo), params)
+    if markdown is not None or junit is not None or github:
+        _show(page or _page(done), junit=junit, markdown=markdown, link=link, github=github)
+    if as_json:
+        typer.echo(json.dumps(_page_json(page) if page else [_json(*one) for one in done], indent=1))
+    elif markdown != Path("-") and junit != Path("-"):
+        for line in _page_lines(page) if page else _all_lines(done):
+            typer.echo(line)
+    raise typer.Exit(int(page.exit_status) if page else worst([one for _, one in done]))
+
+
+def _tag(name: str, repo: Path, at: str | None, policy: str | None, day: str | None) -> Page:
+    import datetime as dt
+
+    from lqw.cli.tag import today
+    from lqw.errors import UsageError
+    from lqw.release.git import Repository
+    from lqw.release.page import page_of_tag
+    from lqw.release.tag import verify_tag
+
+    try:
+        when = today() if day is None else dt.date.fromisoformat(day).isoformat()
+    except ValueError as err:
+        raise UsageError(f"--day {day}: {err}", remedy="such as 2026-12-02") from err
+    return page_of_tag(verify_tag(Repository(repo), name, at=at, policy=policy, day=when))
+
+
+def _history(repo: Path, since: str | None) -> Page:
+    from lqw.release.git import Repository
+    from lqw.release.history import verify_history
+    from lqw.release.page import page_of_history
+
+    return page_of_history(verify_history(Repository(repo), since=since))
+
+
+def _page(done: list[tuple[Path, Verification]]) -> Page:
+    from lqw.release.page import page_of_receipts
+
+    return page_of_receipts(done)
+
+
+def _page_json(page: Page) -> dict[str, Any]:
+    from lqw.release.page import page_to_json
+
+    return page_to_json(page)
+
+
+def _page_lines(page: Page) -> Iterator[str]:
+    from lqw.release.page import text_lines
+
+    return (plain(line) for line in text_lines(page))
+
+
+def _show(page: Page, *, junit: Path | None, markdown: Path | None, link: str, github: bool) -> None:
+    import os
+
+    from lqw.report.ci import comment_md, github_commands, page_junit
+
+    text = comment_md(page, link=link or (_run_link() if github else ""))
+    if markdown is not None:
+        _write(markdown, text)
+    if junit is not None:
+        _write(junit, page_junit(page))
+    if github:
+        for line in github_commands(page):
+            typer.echo(line)
+        summary = os.environ.get("GITHUB_STEP_SUMMARY")
+        if summary:
+            with Path(summary).open("a", encoding="utf-8") as out:
+                out.write(text)
+
+
+def _run_link() -> str:
+    import os
+
+    parts = [os.environ.get(f"GITHUB_{name}", "") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")]
+    return f"{parts[0]}/{parts[1]}/actions/runs/{parts[2]}" if all(parts) else ""
+
+
+def _write(path: Path, text: str) -> None:
+    from lqw.canonical import write_atomic
+    from lqw.errors import UsageError
+
+    if path == Path("-"):
+        typer.echo(text, nl=False)
+        return
+    try:
+        write_atomic(path, text.encode())
+    except OSError as err:
+        raise UsageError(f"{path}: {err.strerror or err}", remedy="name a file that can be written") from err
 
 
 def worst(verified: list[Verification]) -> int:
@@ -74,6 +188,11 @@ def plain(text: object) -> str:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def _all_lines(done: list[tuple[Path, Verification]]) -> Iterator[str]:
+    for path, one in done:
+        yield from _lines(path, one)
 
 
 def _lines(path: Path, one: Verification) -> Iterator[str]:

@@ -182,7 +182,7 @@ def load_params(path: Path | str, *, host: str | None = None) -> Params:
     )
     return Params(
         path=str(path),
-        release=release,
+        release=release.on(chosen),
         host=host_spec,
         protocol=protocol,
         targets=targets,

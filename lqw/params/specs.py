@@ -32,15 +32,21 @@ __all__ = [
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 Version = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{7,40}$")]
 Setting = bool | int | float | str
 
 
 class EngineSpec(Strict):
-    """An engine and how it is started. ``settings`` are the adapter's own words (see its module)."""
+    """An engine and how it is started. ``settings`` are the adapter's own words (see its module).
+
+    ``sha256`` is of the program's bytes, ``commit`` the one it was built from (7 to 40 digits; it need not say all): a
+    subject that has not both can be measured, but not tagged.
+    """
 
     engine: Name
     binary: str | None = None
     sha256: Sha256 | None = None
+    commit: Commit | None = None
     settings: dict[str, Setting] = Field(default={})
     env: dict[str, str] = Field(default={})
 
@@ -204,7 +210,8 @@ class ReleaseSpec(Strict):
     """One release to be judged.
 
     ``blessed`` names the model of ``parity/blessed.yaml`` whose parity receipts the release needs on each of its
-    hosts. Without it nothing is claimed of the batched path; a tag cannot be had that way.
+    hosts. Without it nothing is claimed of the batched path; a tag cannot be had that way. ``binaries`` maps a host to
+    the sha256 of the subject's program there, where hosts of unlike processors run unlike builds of one commit.
     """
 
     schema_: Literal["lqw-release/1"] = Field(alias="schema")
@@ -216,6 +223,14 @@ class ReleaseSpec(Strict):
     comparator: EngineSpec
     models: list[ModelSpec] = Field(min_length=1, max_length=64)
     blessed: Name | None = None
+    binaries: dict[Name, Sha256] = Field(default={})
+
+    def on(self, host: str) -> ReleaseSpec:
+        """Return the release as it is measured on *host*: with that host's own binary as the subject's."""
+        if host not in self.binaries:
+            return self
+        subject = self.subject.model_copy(update={"sha256": self.binaries[host]})
+        return self.model_copy(update={"subject": subject})
 
     @field_validator("models")
     @classmethod
@@ -262,12 +277,17 @@ class Params(Strict):
     def resolved(self) -> dict[str, Any]:
         """Return the JSON form that plan, journal and receipt carry; no path of this machine in it.
 
-        Parity stands in it only where the release names a blessed model: older journals keep their hash.
+        Commit, binaries and parity stand in it only where the release declares them: older journals keep their hash.
         """
         out = self.model_dump(mode="json", by_alias=True)
         out["path"] = Path(self.path).name
+        for arm in ("subject", "comparator"):
+            if out["release"][arm]["commit"] is None:
+                del out["release"][arm]["commit"]
         if self.parity is None:
             del out["parity"], out["release"]["blessed"]
+        if not self.release.binaries:
+            del out["release"]["binaries"]
         return out
 
 

@@ -30,13 +30,14 @@ from lqw.verdict import Counts, Judgement, judgement_to_json, standing_from_json
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["UNSIGNED", "Verification", "derived_of", "verify_receipt"]
+__all__ = ["EMBEDDED", "UNSIGNED", "Verification", "derived_of", "verify_receipt"]
 
 UNSIGNED = "who made it: as far as was looked, it is not signed, and who can write the file can write its digest"
+EMBEDDED = "floors and token reference: taken as embedded; whether the store held them, lqw verify --tag says"
 ALWAYS_UNCHECKED = (
     UNSIGNED,
     "facts that no number follows from (wall clocks, ready times, command lines, kernel): bound by the digest alone",
-    "floors and token reference: taken as embedded; whether the store held them is a question to its history",
+    EMBEDDED,
 )
 
 

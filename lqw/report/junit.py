@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lqw.report.facts import Facts
     from lqw.report.tables import Line
 
-__all__ = ["junit_xml"]
+__all__ = ["case", "document", "junit_xml"]
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -23,13 +23,14 @@ def _clean(text: str) -> str:
     return _NOT_XML.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _case(suite: ET.Element, name: str, *, trouble: str = "", kind: str = "failure", message: str = "") -> None:
-    case = ET.SubElement(suite, "testcase", classname=_clean(suite.get("name", "")), name=_clean(name))
+def case(suite: ET.Element, name: str, *, trouble: str = "", kind: str = "failure", message: str = "") -> None:
+    """Add a test case to a suite: passed without *trouble*, else a failure or an error of that type."""
+    one = ET.SubElement(suite, "testcase", classname=_clean(suite.get("name", "")), name=_clean(name))
     if trouble:
-        problem = ET.SubElement(case, kind, type=_clean(trouble), message=_clean(message[:1_000]))
+        problem = ET.SubElement(one, kind, type=_clean(trouble), message=_clean(message[:1_000]))
         problem.text = _clean(message)
     elif message:
-        ET.SubElement(case, "system-out").text = _clean(message)
+        ET.SubElement(one, "system-out").text = _clean(message)
 
 
 def _row(suite: ET.Element, line: Line, *, incomplete: bool) -> None:
@@ -38,11 +39,11 @@ def _row(suite: ET.Element, line: Line, *, incomplete: bool) -> None:
         f"pairs {line.pairs}, subject {line.subject}, comparator {line.comparator}. {line.note}"
     ).strip()
     if incomplete:
-        _case(suite, line.short, trouble="INCOMPLETE", kind="error", message="INCOMPLETE, NOT A VERDICT")
+        case(suite, line.short, trouble="INCOMPLETE", kind="error", message="INCOMPLETE, NOT A VERDICT")
     elif line.verdict in ("FAILED", "MISSING"):
-        _case(suite, line.short, trouble=line.verdict, kind="error", message=said)
+        case(suite, line.short, trouble=line.verdict, kind="error", message=said)
     else:
-        _case(suite, line.short, trouble=line.verdict if line.blocking else "", message=said)
+        case(suite, line.short, trouble=line.verdict if line.blocking else "", message=said)
 
 
 def junit_xml(facts: Facts) -> str:
@@ -58,11 +59,18 @@ def junit_xml(facts: Facts) -> str:
         _whole(root, facts)
     if incomplete or not rows:
         suite = ET.SubElement(root, "testsuite", name="run")
-        _case(suite, "chain", trouble=str(facts.kind), kind="error", message=say.sentence(facts))
+        case(suite, "chain", trouble=str(facts.kind), kind="error", message=say.sentence(facts))
+    return document(root)
+
+
+def document(root: ET.Element) -> str:
+    """Return the whole as XML, each suite with its numbers of tests, failures and errors."""
+    root.set("name", _clean(root.get("name", "")))
     for suite in root:
+        suite.set("name", _clean(suite.get("name", "")))
         suite.set("tests", str(len(suite)))
         for kind in ("failure", "error"):
-            suite.set(f"{kind}s", str(sum(case.find(kind) is not None for case in suite)))
+            suite.set(f"{kind}s", str(sum(one.find(kind) is not None for one in suite)))
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
@@ -74,8 +82,8 @@ def _whole(root: ET.Element, facts: Facts) -> None:
     suite = ET.SubElement(root, "testsuite", name="suites and guards")
     for found in judged.suites:
         family, mean, limit, _ = tables.suite_line(found)
-        _case(suite, family, trouble="RED" if found.red else "", message=f"mean change {mean}, red below {limit}")
+        case(suite, family, trouble="RED" if found.red else "", message=f"mean change {mean}, red below {limit}")
     for guard in judged.guards:
         blocks = guard.effect in ("undecided", "red", "invalid")
         name, subject, _, text = tables.guard_line(guard)
-        _case(suite, f"{name} of {subject}", trouble=guard.effect if blocks else "", message=text)
+        case(suite, f"{name} of {subject}", trouble=guard.effect if blocks else "", message=text)

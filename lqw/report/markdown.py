@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lqw.report.facts import Facts
     from lqw.report.tables import Line
 
-__all__ = ["MOST_LINES", "summary_md"]
+__all__ = ["MOST_LINES", "escape", "span", "summary_md", "table"]
 
 MOST_LINES = 60
 _HEAD = ("row", "ratio", "floor", "band", "last", "verdict", "pairs")
@@ -23,12 +23,12 @@ def escape(text: str) -> str:
     return text.translate(_ESCAPED)
 
 
-def _span(text: str) -> str:
+def span(text: str) -> str:
     """Return text as a code span that nothing in it can end."""
     return f"`{' '.join(text.replace('`', chr(39)).split())}`"
 
 
-def _table(lines: list[Line], room: int) -> list[str]:
+def table(lines: list[Line], room: int) -> list[str]:
     """Return a table of at most *room* lines; the rows that block come first, the rest is counted."""
     ordered = sorted(lines, key=lambda line: not line.blocking)
     rows = ordered if len(ordered) + 2 <= room else ordered[: room - 4]
@@ -53,7 +53,7 @@ def summary_md(facts: Facts) -> str:
     out = [f"## {KINDS[facts.kind].symbol} {word} {escape(order)}", "", escape(say.sentence(facts)), ""]
     if facts.kind is not Kind.INCOMPLETE and (fault := tables.whose_fault(facts)):
         out += [escape(fault), ""]
-    out += [_span(say.counts(facts)), ""]
+    out += [span(say.counts(facts)), ""]
     reasons = [*say.reasons(facts), *say.chain(facts)]
     out += [f"- {escape(reason)[:400]}" for reason in reasons[:8]]
     if len(reasons) > 8:  # noqa: PLR2004 - the page has them all
@@ -66,5 +66,5 @@ def summary_md(facts: Facts) -> str:
         *(f"- {escape(what)} `{cmd}`" for what, cmd in say.again(facts)),
     ]
     room = MOST_LINES - len(out) - len(tail)
-    out += _table(say.lines(facts), room) + tail
+    out += table(say.lines(facts), room) + tail
     return "\n".join(out) + "\n"

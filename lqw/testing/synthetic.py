@@ -98,6 +98,7 @@ def synthetic_run(
     seed: int = 1,
     run_id: str = "synthetic",
     binary: str = "subject",
+    commit: str = "",
 ) -> SyntheticRun:
     """Return the records of a run.
 
@@ -120,9 +121,11 @@ def synthetic_run(
     run_id : str
     binary : str
         Names the subject's binary: another name, another sha256.
+    commit : str
+        What the subject's version says it was built from.
     """
     plan = build_plan(params, purpose)
-    maker = _Maker(params, random.Random(seed), sd, dict(effects or {}), dict(comparator_effects or {}), binary)  # noqa: S311
+    maker = _Maker(params, random.Random(seed), sd, dict(effects or {}), dict(comparator_effects or {}), binary, commit)  # noqa: S311
     header = Header(
         run_id=run_id,
         purpose=purpose,
@@ -156,6 +159,7 @@ class _Maker:
     effects: dict[str, float]
     comparator_effects: dict[str, float]
     binary: str
+    commit: str = ""
 
     def _factor(self, key: StartKey, short: str, sd: float) -> float:
         """Return effect × this start's noise; half of the pair's variance comes from each arm."""
@@ -167,7 +171,7 @@ class _Maker:
         spec = self.params.release.subject if arm is Arm.SUBJECT else self.params.release.comparator
         return EngineFacts(
             engine=spec.engine,
-            version="11549",
+            version=f"1.0 ({self.commit})" if self.commit and arm is Arm.SUBJECT else "11549",
             build="synthetic",
             binary_sha256=name_sha256("binary", self.binary if arm is Arm.SUBJECT else "comparator"),
             command=["llama-server", "-m", "tiny.gguf"],

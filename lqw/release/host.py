@@ -1,0 +1,183 @@
+"""One host of a release at a commit: which receipt speaks for it, and everything that speaks against that receipt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lqw.canonical import sha256_bytes
+from lqw.errors import Exit, LqwError
+from lqw.outcomes import Outcome
+from lqw.receipt import verify_receipt
+from lqw.receipt.dsse import BUNDLE_SUFFIX
+from lqw.receipt.schema import Receipt
+from lqw.receipt.signature import check_receipt, with_signature
+from lqw.receipt.store import receipt_name
+from lqw.release.findings import Finding, invalid, red, undecided
+from lqw.release.floors import GiveUp, give_up, rebased_findings, source_findings, taken_findings
+from lqw.release.identity import identity_findings
+from lqw.release.manifest import params_findings
+from lqw.release.records import read_records, record_findings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lqw.params.signers import Signers
+    from lqw.receipt import Verification
+    from lqw.release.git import Change, Tree
+    from lqw.release.manifest import Manifest
+
+__all__ = ["HostResult", "Scene", "verify_host"]
+
+MOST = 12  # problems of one receipt that become findings
+MAX_ATTEMPTS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Where a release is judged.
+
+    Attributes
+    ----------
+    tree : Tree
+        Of the tag's commit.
+    changes : sequence of Change
+        Of the stores, in the tag's history.
+    manifest : Manifest
+    signers : Signers
+    day : str
+        ISO: on which the tag is, or would be, made.
+    """
+
+    tree: Tree
+    changes: Sequence[Change]
+    manifest: Manifest
+    signers: Signers
+    day: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostResult:
+    """What one host says.
+
+    Attributes
+    ----------
+    host, path : str
+        ``path`` of the receipt that speaks for it; empty where there is none.
+    attempts : int
+        Receipts of this version.
+    verified : Verification or None
+        Signatures included.
+    receipt : Receipt or None
+        Typed; None where there is none or it cannot be read.
+    give_up : GiveUp or None
+    findings : tuple of Finding
+        Everything that speaks against it; empty means that this host passes.
+    """
+
+    host: str
+    path: str = ""
+    attempts: int = 0
+    verified: Verification | None = None
+    receipt: Receipt | None = None
+    give_up: GiveUp | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+def verify_host(scene: Scene, host: str) -> HostResult:
+    """Judge one host of the release; never raises on content."""
+    store = scene.manifest.stores[host]
+    try:
+        return _verify(scene, host, store)
+    except LqwError as err:
+        return HostResult(host, findings=(invalid("receipt", err.message.replace("\n", " "), host),))
+
+
+def _verify(scene: Scene, host: str, store: str) -> HostResult:
+    version = scene.manifest.release.release
+    files = scene.tree.files(store)
+    paths: list[str] = []
+    while len(paths) < MAX_ATTEMPTS and (path := f"{store}/{receipt_name(version, len(paths) + 1)}") in files:
+        paths.append(path)
+    if not paths:
+        text = f"no receipt: {store}/{receipt_name(version)} is not committed"
+        return HostResult(host, findings=(undecided("receipt", text, host),))
+    path, data = _speaker(paths, scene.tree.read(paths))
+    verified = verify_receipt(data)
+    signed = check_receipt(verified, scene.tree.find(f"{path}{BUNDLE_SUFFIX}"), scene.signers)
+    verified = with_signature(verified, signed)
+    result = HostResult(host, path, len(paths), verified)
+    if verified.judgement is None:
+        return replace(result, findings=tuple(_own(result)))
+    receipt = Receipt.model_validate_json(data)
+    found = [*_own(result), *_against(scene, result, receipt, store)]
+    fallen = give_up(scene.tree, store, receipt, verified.judgement)
+    return replace(result, receipt=receipt, give_up=fallen, findings=tuple(found))
+
+
+def _speaker(paths: list[str], contents: list[bytes]) -> tuple[str, bytes]:
+    """Return the latest attempt that judged; a fresh floor batch after it judges nothing. Without one, the latest."""
+    judging = [pair for pair in zip(paths, contents, strict=True) if b'"purpose":"gate"' in pair[1]]
+    return judging[-1] if judging else (paths[-1], contents[-1])
+
+
+def _own(result: HostResult) -> Iterator[Finding]:
+    """Yield what the receipt says against itself."""
+    verified, host = result.verified, result.host
+    if verified is None or verified.exit_status is Exit.PASS:
+        return
+    said = verified.judgement.sentence if verified.judgement else ""
+    if verified.outcome is Outcome.INVALID:
+        for problem in verified.problems[:MOST]:
+            check = "signature" if problem.check == "signature" else "receipt"
+            yield invalid(check, f"{result.path}: {problem}", host)
+        if not verified.problems:
+            yield invalid("receipt", f"{result.path}: {said}", host)
+    elif verified.outcome is Outcome.RED:
+        yield red("receipt", f"{result.path}: {said}", host)
+    else:
+        yield undecided("receipt", f"{result.path}: {said}", host)
+
+
+def _against(scene: Scene, result: HostResult, receipt: Receipt, store: str) -> Iterator[Finding]:
+    host, tree, sha256 = result.host, scene.tree, result.verified.receipt_sha256 if result.verified else ""
+    plan = receipt.header.plan
+    for field, said, wanted in (
+        ("host", receipt.header.host.name, host),
+        ("release", plan.get("release"), scene.manifest.release.release),
+    ):
+        if said != wanted:
+            yield invalid("receipt", f"{result.path}: is of {field} {str(said)[:80]!r}, not of {wanted}", host)
+    first = result.verified is not None and result.verified.outcome is Outcome.FLOOR
+    if first and receipt.sources.baseline is not None:
+        yield undecided("receipt", f"{result.path}: a floor was measured, nothing was judged", host)
+    yield from _attempts(scene, result, receipt, store)
+    yield from params_findings(tree, scene.manifest, receipt, host)
+    yield from identity_findings(scene.manifest.release.on(host).subject, receipt, result.path, host)
+    records, broken = read_records(tree, store, host)
+    yield from broken
+    yield from record_findings(tree, store, records, scene.signers, host)
+    baseline, found = source_findings(tree.repository, scene.changes, store, receipt, host)
+    yield from found
+    yield from taken_findings(tree, store, receipt, sha256, host)
+    if baseline is not None:
+        yield from rebased_findings(baseline, receipt, records, day=scene.day, host=host)
+
+
+def _attempts(scene: Scene, result: HostResult, receipt: Receipt, store: str) -> Iterator[Finding]:
+    """Yield earlier attempts that are not what the receipt says, and every RED receipt of this very subject."""
+    host, tree, version = result.host, scene.tree, scene.manifest.release.release
+    files = tree.files(store)
+    named = f"{store}/{receipt_name(version, receipt.run.attempt)}"
+    if result.path != named:
+        yield invalid("receipt", f"{result.path}: says it is {named}", host)
+    for one in receipt.run.earlier:
+        path = f"{store}/{receipt_name(version, one.attempt)}"
+        sha256 = sha256_bytes(tree.read([path])[0]) if path in files else "absent"
+        if sha256 != one.sha256:
+            yield invalid("lost", f"{path}: is {sha256[:12]}, the receipt names {one.sha256[:12]}", host)
+    for path in tree.repository.holding(receipt.run.subject_sha256, tree.commit, store):
+        if path in files and path != result.path and b'"outcome":"RED"' in tree.read([path])[0]:
+            other = verify_receipt(tree.read([path])[0])
+            if other.outcome is Outcome.RED:
+                yield red("receipt", f"{path}: this very subject was RED there; it is not measured until green", host)

@@ -1,0 +1,59 @@
+"""Many receipts at once: every one of a store, on every processor there is."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lqw.errors import UsageError
+from lqw.receipt.signing import verify_signed
+from lqw.receipt.store import BASELINE, REFERENCE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lqw.receipt.verify import Verification
+
+__all__ = ["stored_receipts", "verify_many"]
+
+ALONE = 8  # up to here starting processes costs more than it saves
+
+
+def stored_receipts(repository: Path | str, store: str = "receipts") -> list[Path]:
+    """Return every receipt of a store, host by host; UsageError where there is none: nothing is never a pass."""
+    root = Path(repository) / store
+    aside = (BASELINE, REFERENCE)
+    found = sorted(path for path in root.glob("*/*.json") if path.name not in aside and path.parent.name != "parity")
+    if not found:
+        raise UsageError(f"{root}: holds no receipt", remedy="name the repository with --repo")
+    return found
+
+
+def verify_many(
+    paths: Sequence[Path], params: Path | None = None, *, processes: int | None = None
+) -> list[tuple[Path, Verification]]:
+    """Verify receipts and their signatures, in the order given.
+
+    Parameters
+    ----------
+    paths : sequence of path
+    params : path, optional
+        As :func:`lqw.receipt.signing.find_signers`.
+    processes : int, optional
+        Default: as many as this process may use processors, and one where there are few receipts.
+
+    Raises
+    ------
+    UsageError
+        A path is no file.
+    """
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    workers = processes or (1 if len(paths) <= ALONE else min(usable, len(paths)))
+    one = partial(verify_signed, params=params)
+    if workers == 1:
+        return [(path, one(path)) for path in paths]
+    with ProcessPoolExecutor(workers) as pool:
+        return list(zip(paths, pool.map(one, paths, chunksize=max(1, len(paths) // (workers * 4))), strict=True))
