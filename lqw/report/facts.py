@@ -52,6 +52,8 @@ class Facts:
         First line of the journal as plain JSON: plan, params, host, model hashes, versions.
     engines : mapping of Arm to EngineFacts
         What ran, one start of each arm.
+    store : Path or None
+        The host's folder of receipts, for the history; None where it is not known.
     problems : tuple of str
         What does not verify, or why the chain broke.
     """
@@ -75,6 +77,7 @@ class Facts:
     run: Mapping[str, Any] = field(default_factory=dict)
     folder: str = ""
     info: Mapping[str, str] = field(default_factory=dict)
+    store: Path | None = None  # the host's folder of receipts, where it is known
     not_checked: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
 

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
+    from lqw.report.history import Step
     from lqw.verdict.results import RowResult
 
-__all__ = ["Curve", "Plot", "axis", "curves", "forest", "forest_axis", "scaling", "strip"]
+__all__ = ["Curve", "Plot", "axis", "curves", "forest", "forest_axis", "scaling", "staircase", "strip"]
 
 ROW_H = 26.0
 _MARKS = {"bad": "cross", "void": "cross", "open": "ring", "good": "dot"}  # told apart without colour
@@ -146,6 +147,32 @@ def strip(row: RowResult, order: Sequence[str]) -> Plot:
     alt = f"{row.row}, subject against comparator, pair by pair in run order: {'; '.join(told)}"
     caption = ", ".join(words.ratio(math.exp(d)) for d in row.d)
     return Plot(str(row.row), row.row.short, svg.figure(parts, height, alt=alt, cls="strip"), caption, tone_of(row))
+
+
+def staircase(row: RowResult, steps: Sequence[Step]) -> Plot:
+    """Return a row's releases, oldest first, as dots, their floors as a staircase; the last dot is this run."""
+    height, top, bottom = 72.0, 8.0, 56.0
+    values = [x for step in steps for x in (step.ratio, step.floor) if x is not None]
+    pad = max(math.log(max(values) / min(values)) * 0.12, 0.02)
+    scale = svg.Scale(min(values) * math.exp(-pad), max(values) * math.exp(pad), bottom, top, log=True)
+    across = svg.Scale(0.5, len(steps) + 0.5, 0.0, 100.0)
+    parts, floor = [svg.line(0, bottom + 5, 100, bottom + 5, "tick")], None
+    for at, step in enumerate(steps, start=1):
+        if step.floor is not None:
+            left, right, y = across(at - 0.5), across(at + 0.5), scale(step.floor)
+            if floor is not None and floor != y:
+                parts.append(svg.line(left, floor, left, y, "floor"))
+            parts.append(svg.line(left, y, right, y, "floor"))
+            floor = y
+    marks = [(across(at), scale(step.ratio)) for at, step in enumerate(steps, start=1)]
+    parts += [svg.line(*a, *b, "join") for a, b in pairwise(marks)]
+    parts += [svg.mark(x, y, 2.5, "dot", "ours") for x, y in marks[:-1]]
+    tone = tone_of(row)
+    parts.append(svg.mark(*marks[-1], 5, _MARKS[tone], tone))
+    told = ", ".join(f"{step.release} {words.ratio(step.ratio)}" for step in steps)
+    alt = f"{row.row}, ratio by release, oldest first: {told}; floor now {words.ratio(steps[-1].floor)}"
+    caption = f"{steps[0].release} … {steps[-1].release}; floor {words.ratio(steps[-1].floor)}"
+    return Plot(str(row.row), row.row.short, svg.figure(parts, height, alt=alt, cls="strip"), caption, tone)
 
 
 def curves(title: str, key: str, lines: Sequence[Curve], unit: str, across: str) -> Plot:

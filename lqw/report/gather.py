@@ -17,6 +17,7 @@ from lqw.outcomes import Purpose
 from lqw.params import load_params
 from lqw.plan import build_plan
 from lqw.receipt import params_of, verify_receipt
+from lqw.receipt.store import BASELINE
 from lqw.report.facts import Facts, kind_of
 from lqw.report.words import Kind
 from lqw.samples import EngineFacts, Header, HostFacts
@@ -168,6 +169,7 @@ def gather_receipt(path: Path, *, stages: tuple[Stage, ...] = (), broken: Sequen
         receipt_sha256=checked.receipt_sha256,
         receipt_name=_shown_path(path),
         not_checked=checked.not_checked,
+        store=path.parent if (path.parent / BASELINE).is_file() else None,
         run=body["run"] if isinstance(body.get("run"), dict) else {},
     )
 
@@ -181,7 +183,9 @@ def gather_run(run_dir: Path, *, broken: Sequence[str] = ()) -> Facts:
     if receipt.is_file():
         facts = gather_receipt(receipt, stages=stages, broken=broken)
         if facts.judgement is not None:
-            return replace(facts, folder=_shown_path(run_dir), info=_run_info(run_dir))
+            info = _run_info(run_dir)
+            store = Path(info["store_path"], facts.host_name) if info.get("store_path") else None
+            return replace(facts, folder=_shown_path(run_dir), info=info, store=store)
         broken = facts.problems
     problems = _Problems(broken)
     info = _run_info(run_dir)
@@ -200,7 +204,8 @@ def _run_info(run_dir: Path) -> dict[str, str]:
         return {}
     out = {key: str(raw[key]) for key in ("run_id", "purpose", "host", "params_file", "store") if key in raw}
     return {k: _shown_path(Path(v)) if k in ("params_file", "store") else v for k, v in out.items()} | {
-        "params_path": out.get("params_file", "")
+        "params_path": out.get("params_file", ""),
+        "store_path": out.get("store", ""),
     }
 
 

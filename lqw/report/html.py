@@ -9,6 +9,7 @@ from lqw import __version__
 from lqw.outcomes import Arm, RowVerdict
 from lqw.report import figures, reproduce, say, tables, words
 from lqw.report.fragments import check_cells, style
+from lqw.report.history import read_history, steps_of
 from lqw.report.notebooks import ReportExporter, notebook_html
 from lqw.report.words import Kind
 
@@ -36,6 +37,10 @@ CURVES = (
     ("ttft", "Time to first token", "ms", "prompt tokens"),
     ("agg", "Aggregate rate", "tok/s", "parallel streams"),
 )
+NO_ROOFLINE = (
+    "No roofline is drawn: this receipt carries neither the model's bytes nor the machine's measured bandwidth, and "
+    "one guessed would look like one measured."
+)
 LEGEND = (
     "Grey: what noise can explain; a mark left of it is ✕ RED. Whisker: its left end must clear the dashed margin for "
     "a PASS. Marks: ● passed, ○ not decided, ✕ red or void; ◇ the last release."
@@ -47,7 +52,7 @@ def _tone(verdict: RowVerdict) -> str:
 
 
 def _anchor(row_id: str) -> str:
-    return "row-" + "".join(ch if ch.isalnum() or ch in "-_." else "-" for ch in row_id)
+    return "row-" + "".join(ch if ch.isalnum() or ch in "-_" else "-" for ch in row_id)
 
 
 def _fall(rows: list[RowResult], facts: Facts) -> dict[str, Any]:
@@ -149,7 +154,24 @@ def _plots(facts: Facts) -> dict[str, Any]:
         for metric, title, unit, across in CURVES:
             if lines := figures.scaling(rows, metric):
                 drawn.append(figures.curves(f"{title}, {model}", f"{model}-{metric}", lines, unit, across))
-    return {"strips": list(strips.items()), "curves": drawn}
+    timed = any(row.row.metric == "ttft" for row in facts.rows)
+    return {"strips": list(strips.items()), "curves": drawn, "stairs": _stairs(facts), "roofline": NO_ROOFLINE * timed}
+
+
+def _stairs(facts: Facts) -> list[tuple[str, list[figures.Plot]]]:
+    """Return each model's staircases; none for rows of which this is the first run."""
+    history = read_history(facts.store) if facts.store is not None else ()
+    out: dict[str, list[figures.Plot]] = {}
+    for row in facts.rows:
+        steps = steps_of(row, facts, history)
+        if len(steps) > 1:
+            out.setdefault(row.row.model, []).append(figures.staircase(row, steps))
+    return list(out.items())
+
+
+def _beside() -> str:
+    """Say which further engines stand beside the verdict."""
+    return "No further engine (ollama, vLLM) was measured in this run. Beside engines are shown, not gating."
 
 
 def _moved(facts: Facts) -> dict[str, Any]:
@@ -236,7 +258,9 @@ def _contents(context: dict[str, Any]) -> list[tuple[str, str]]:
         ("forest", "Against floors", context.get("forest")),
         ("moved", "Since last release", context.get("moved")),
         ("pairs", "Pairs", context.get("strips")),
+        ("stairs", "Floor and releases", context.get("stairs")),
         ("curves", "Scaling", context.get("curves")),
+        ("beside", "Beside", context["beside"]),
         ("guards", "Guards", context["suites"] or context["guards"] or context["held"]),
         ("tokens", "Tokens", True),
         ("targets", "Targets", context["targets"]),
@@ -268,7 +292,8 @@ def page_html(facts: Facts) -> str:
         "suites": [tables.suite_line(suite) for suite in judged.suites] if judged else [],
         "guards": [tables.guard_line(guard) for guard in judged.guards if guard.effect != "none"] if judged else [],
         "held": [tables.guard_line(guard) for guard in judged.guards if guard.effect == "none"] if judged else [],
-        "targets": _targets(facts), "engines": _engines(facts), **_settings(facts),
+        "beside": _beside() if judged else "", "targets": _targets(facts),
+        "engines": _engines(facts), **_settings(facts),
         "host_facts": reproduce.host_facts(facts), "models": reproduce.models(facts),
         "calibration": reproduce.calibration(facts), "telemetry": reproduce.telemetry(facts),
         "commands": reproduce.commands(facts), "provenance": reproduce.provenance(facts),
