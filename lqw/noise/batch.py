@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from lqw.plan import Policy
 
-__all__ = ["MAX_DF", "Bands", "Batch", "batch_of", "pooled_prior"]
+__all__ = ["MAX_DF", "Bands", "Batch", "batch_of", "effect_floor", "padded", "pooled_prior"]
 
 Floats = NDArray[np.float64]
 
@@ -143,17 +143,17 @@ def batch_of(
     lasts = [_distinct_last(ref) for ref in refs]
     sessions = [_sessions(ref) for ref in refs]
     return Batch(
-        d=_padded([row.d for row in data], np.nan),
+        d=padded([row.d for row in data], np.nan),
         n=np.array([len(row.d) for row in data], dtype=float),
         family=np.array([FAMILIES.index(row.row.kind.family) for row in data], dtype=np.int64),
         floor=np.array(floors, dtype=float),
         n_floor=np.array([ref.floor.n if ref.floor else np.nan for ref in refs], dtype=float),
         last=np.array([last.value if last else np.nan for last in lasts], dtype=float),
         n_last=np.array([last.n if last else np.nan for last in lasts], dtype=float),
-        session_ss=_padded([[ss for ss, _ in row] for row in sessions], 0.0),
-        session_df=_padded([[df for _, df in row] for row in sessions], 0.0),
-        floor_d=_padded([ref.floor.d if ref.floor else () for ref in refs], np.nan),
-        last_d=_padded([last.d if last else () for last in lasts], np.nan),
+        session_ss=padded([[ss for ss, _ in row] for row in sessions], 0.0),
+        session_df=padded([[df for _, df in row] for row in sessions], 0.0),
+        floor_d=padded([ref.floor.d if ref.floor else () for ref in refs], np.nan),
+        last_d=padded([last.d if last else () for last in lasts], np.nan),
     )
 
 
@@ -163,7 +163,8 @@ def _sessions(references: RowReferences) -> list[tuple[float, int]]:
     return [(ss, df) for ss, df in (*floor, *((s.ss, s.df) for s in reversed(references.history))) if df > 0]
 
 
-def _padded(rows: Sequence[Sequence[float]], fill: float) -> Floats:
+def padded(rows: Sequence[Sequence[float]], fill: float) -> Floats:
+    """Return rows of unequal length as one array, *fill* beyond each."""
     out = np.full((len(rows), max((len(row) for row in rows), default=0)), fill)
     for i, row in enumerate(rows):
         out[i, : len(row)] = row

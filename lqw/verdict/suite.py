@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from lqw.noise.batch import padded
 from lqw.noise.quantiles import t_isf
 from lqw.verdict.results import SuiteResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from lqw.metrics import Family, RowId
     from lqw.noise.rows import RowBand, RowData, RowReferences
 
-__all__ = ["suite_tests"]
+__all__ = ["MIN_ROWS", "Members", "SuiteCalls", "suite_calls", "suite_tests"]
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 Z = 2.576
 """One-sided 0.5 % per family."""
@@ -28,16 +32,106 @@ MIN_ROWS = 3  # below this the row tests are the suite
 
 
 @dataclass(frozen=True, slots=True)
-class _Member:
-    data: RowData
-    band: RowBand
-    references: RowReferences
+class Members:
+    """The rows of one family; leading axes are simulated releases.
+
+    Attributes
+    ----------
+    gating : bool array, shape (..., rows)
+        Which rows count; the numbers of others are ignored.
+    delta, se : float arrays, shape (..., rows)
+        D − F and its standard error, of the look that decided the row.
+    d : float array, shape (..., rows, pairs)
+        Log ratios, of which the first *n*, shape (..., rows), decided.
+    n : float array, shape (..., rows)
+    floor_d : float array, shape (..., rows, pairs of the floor)
+        NaN beyond a row's own, and everywhere in a model whose floors are of different batches: pairs of one batch line
+        up, others do not.
+    n_floor : float array, shape (..., rows)
+    models : int array, shape (rows,)
+    """
+
+    gating: Bools
+    delta: Floats
+    se: Floats
+    d: Floats
+    n: Floats
+    floor_d: Floats
+    n_floor: Floats
+    models: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteCalls:
+    """What the test says of one family, arrays of shape (...): G, its standard error, the limit, and the call."""
+
+    rows: NDArray[np.int64]
+    mean: Floats
+    se: Floats
+    threshold: Floats
+    tested: Bools
+
+    @property
+    def red(self) -> Bools:
+        """Return where the family is RED."""
+        return np.asarray(self.tested & (self.mean < self.threshold))
 
 
 def suite_tests(
     data: Mapping[RowId, RowData], bands: Mapping[RowId, RowBand], references: Mapping[RowId, RowReferences]
 ) -> tuple[SuiteResult, ...]:
-    """Test every family with at least three gating rows.
+    """Test every family with at least three gating rows; see :func:`suite_calls`."""
+    families: dict[Family, list[RowId]] = defaultdict(list)
+    for row, band in bands.items():
+        if band.delta_floor is not None:
+            families[row.kind.family].append(row)
+    calls = suite_calls([_members(rows, data, bands, references) for rows in families.values()])
+    return tuple(
+        SuiteResult(
+            family=str(family),
+            rows=int(call.rows),
+            mean_delta=float(call.mean),
+            se=float(call.se),
+            threshold=float(call.threshold),
+            red=bool(call.red),
+        )
+        for family, call in zip(families, calls, strict=True)
+        if call.tested
+    )
+
+
+def _members(
+    rows: list[RowId],
+    data: Mapping[RowId, RowData],
+    bands: Mapping[RowId, RowBand],
+    references: Mapping[RowId, RowReferences],
+) -> Members:
+    names = sorted({row.model for row in rows})
+    batches: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        floor = references[row].floor
+        batches[row.model].add(floor.receipt_sha256 if floor else "")
+    floors = [references[row].floor for row in rows]
+    return Members(
+        gating=np.ones(len(rows), dtype=bool),
+        delta=np.array([bands[row].delta_floor for row in rows], dtype=float),
+        se=np.array([bands[row].se_floor or 0.0 for row in rows], dtype=float),
+        d=padded([data[row].d for row in rows], np.nan),
+        n=np.array([bands[row].n for row in rows], dtype=float),
+        floor_d=padded(
+            [
+                floor.d if floor and len(batches[row.model]) == 1 else ()
+                for row, floor in zip(rows, floors, strict=True)
+            ],
+            np.nan,
+        ),
+        n_floor=np.array([floor.n if floor else np.nan for floor in floors], dtype=float),
+        models=np.array([names.index(row.model) for row in rows], dtype=np.int64),
+    )
+
+
+def suite_calls(families: list[Members]) -> list[SuiteCalls]:
+    """Test families, for one release or many.
 
     ``G = mean_r(D − F)``; RED below ``−2.576·sqrt(Σse²/m² + 2τ_c²)``. That variance takes rows for independent, but the
     rows of one model come from the same starts and share their luck. So the spread of the *pair means* over a model's
@@ -45,48 +139,47 @@ def suite_tests(
     ``−sqrt(t²·V + 2.576²·2τ_c²)`` as well, with ``V = Σ_models w²·s²_mean·(1/n + 1/n_F)``, ``t = t.isf(0.005/k, ν)``,
     k families tested. On a quiet host τ_c rules both; on a loud one the second keeps the k tests together at 0.5 %.
     """
-    families: dict[Family, list[_Member]] = defaultdict(list)
-    for row, band in bands.items():
-        if band.delta_floor is not None:
-            families[row.kind.family].append(_Member(data[row], band, references[row]))
-    tested = {family: members for family, members in families.items() if len(members) >= MIN_ROWS}
-    return tuple(_test(family, members, LEVEL / len(tested)) for family, members in tested.items())
+    counts = [np.asarray(family.gating.sum(axis=-1)) for family in families]
+    tested = [count >= MIN_ROWS for count in counts]
+    level = LEVEL / np.maximum(np.sum(tested, axis=0), 1)
+    return [_test(*one, level=level) for one in zip(families, counts, tested, strict=True)]
 
 
-def _test(family: Family, members: Sequence[_Member], level: float) -> SuiteResult:
-    m = len(members)
-    mean = float(np.mean([member.band.delta_floor for member in members]))
-    independent = sum((member.band.se_floor or 0.0) ** 2 for member in members) / m**2
-    shared, df = _shared_variance(members)
+def _test(family: Members, count: NDArray[np.int64], tested: Bools, *, level: Floats) -> SuiteCalls:
+    m = np.maximum(count, 1)
+    mean = np.where(family.gating, family.delta, 0.0).sum(axis=-1) / m
+    independent = np.where(family.gating, family.se**2, 0.0).sum(axis=-1) / m**2
+    shared, df = _shared_variance(family, m)
     common = 2 * TAU_COMMON**2
-    as_independent = Z * math.sqrt(independent + common)
-    as_shared = math.sqrt(float(t_isf(level, df)) ** 2 * shared + Z**2 * common) if df > 0 else 0.0
-    threshold = -max(as_independent, as_shared)
-    se = math.sqrt(max(independent, shared) + common)
-    return SuiteResult(family=str(family), rows=m, mean_delta=mean, se=se, threshold=threshold, red=mean < threshold)
+    t = np.where(df > 0, t_isf(level, np.maximum(df, 1e-9)), 0.0)
+    as_shared = np.where(df > 0, np.sqrt(t**2 * shared + Z**2 * common), 0.0)
+    threshold = -np.maximum(Z * np.sqrt(independent + common), as_shared)
+    return SuiteCalls(count, mean, np.sqrt(np.maximum(independent, shared) + common), threshold, tested)
 
 
-def _shared_variance(members: Sequence[_Member]) -> tuple[float, float]:
+def _shared_variance(family: Members, m: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Return Var(G) from the pair means of each model, and its Satterthwaite degrees of freedom."""
-    models: dict[str, list[_Member]] = defaultdict(list)
-    for member in members:
-        models[member.data.row.model].append(member)
-    total, square = 0.0, 0.0
-    for rows in models.values():
-        ss, df = 0.0, 0
-        batches = [[member.data.d[: member.band.n] for member in rows]]
-        floors = [member.references.floor for member in rows if member.references.floor is not None]
-        if len({floor.receipt_sha256 for floor in floors}) == 1:  # pairs of one batch line up, others do not
-            batches.append([floor.d for floor in floors])
-        for batch in batches:
-            length = min((len(d) for d in batch), default=0)
-            if length > 1:
-                means = np.mean([d[:length] for d in batch], axis=0)
-                ss, df = ss + float(np.sum((means - means.mean()) ** 2)), df + length - 1
-        if df == 0:
-            continue
-        n = min(member.band.n for member in rows)
-        n_floor = min(member.references.floor.n for member in rows if member.references.floor is not None)
-        part = (len(rows) / len(members)) ** 2 * (ss / df) * (1 / n + 1 / n_floor)
-        total, square = total + part, square + part**2 / df
-    return total, total**2 / square if square > 0 else 0.0
+    total, square = np.zeros(m.shape), np.zeros(m.shape)
+    for model in np.unique(family.models):
+        of = family.models == model
+        gating = family.gating[..., of]
+        rows = gating.sum(axis=-1)
+        n, n_floor = (np.where(gating, x[..., of], np.inf).min(axis=-1) for x in (family.n, family.n_floor))
+        ss, df = _scatter_of_means(family.d[..., of, :], n, gating, rows)
+        known = np.where(gating[..., None], ~np.isnan(family.floor_d[..., of, :]), True).all(axis=-2).sum(axis=-1)
+        floor_ss, floor_df = _scatter_of_means(family.floor_d[..., of, :], known, gating, rows)
+        ss, df = ss + floor_ss, df + floor_df
+        variance = ss / np.maximum(df, 1) * (1 / np.maximum(n, 1) + 1 / np.maximum(n_floor, 1))
+        part = np.where(df > 0, (rows / m) ** 2 * variance, 0.0)
+        total, square = total + part, square + part**2 / np.maximum(df, 1)
+    return total, np.where(square > 0, total**2 / np.where(square > 0, square, 1.0), 0.0)
+
+
+def _scatter_of_means(d: Floats, n: Floats, gating: Bools, rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Return the sum of squares of the first *n* pair means over the gating rows, and its degrees of freedom."""
+    pairs = (np.arange(d.shape[-1]) < n[..., None]) & (rows > 0)[..., None]
+    means = np.where(gating[..., None], d, 0.0).sum(axis=-2) / np.maximum(rows, 1)[..., None]
+    count = pairs.sum(axis=-1)
+    centre = np.where(pairs, means, 0.0).sum(axis=-1) / np.maximum(count, 1)
+    ss = np.where(pairs, (means - centre[..., None]) ** 2, 0.0).sum(axis=-1)
+    return ss, np.maximum(count - 1.0, 0.0)
