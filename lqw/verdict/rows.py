@@ -6,6 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lqw.metrics import Family, RowId
 from lqw.noise.pairs import log_ratio
 from lqw.noise.rows import Call, Reference, RowBand, RowData, RowReferences
@@ -16,7 +19,9 @@ if TYPE_CHECKING:
     from lqw.plan import Policy
     from lqw.samples import Failure
 
-__all__ = ["BLOCKING", "Judged", "row_result", "unmeasured", "void"]
+__all__ = ["BLOCKING", "Judged", "row_result", "too_good", "unmeasured", "void"]
+
+Floats = NDArray[np.float64] | np.float64
 
 BLOCKING = frozenset(RowVerdict) - {RowVerdict.PASS, RowVerdict.IMPROVED, RowVerdict.NEW}
 """Verdicts with which a gate does not pass. NEW appears only where a floor is adopted."""
@@ -137,23 +142,24 @@ def _verdict(judged: Judged) -> tuple[RowVerdict, str]:
 
 
 def _passed(band: RowBand, policy: Policy, text: str) -> tuple[RowVerdict, str]:
-    if _too_good(band, policy):
+    se = np.float64(math.inf if band.se_floor is None else band.se_floor)
+    if too_good(np.float64(band.delta_floor or 0.0), se, np.float64(band.t_red or 0.0), policy):
         return RowVerdict.SUSPECT, f"{text}: too good to be believed without a second look"
     improved = (band.delta_floor or 0.0) > IMPROVED_Z * (band.se_floor or math.inf)
     return (RowVerdict.IMPROVED if improved else RowVerdict.PASS), text
 
 
-def _too_good(band: RowBand, policy: Policy) -> bool:
-    """SUSPICIOUS_IMPROVEMENT: ``D − F > ln 1.25`` and beyond the row's own noise, or ``> 8·se`` (STATISTICS §3).
+def too_good(delta: Floats, se: Floats, t_red: Floats, policy: Policy) -> NDArray[np.bool_]:
+    """Return where an improvement is suspicious: ``D − F > ln 1.25`` and beyond the row's own noise, or ``> 8·se``.
 
-    Two clauses are this code's own. Noise: at a pair SD of 12 % three pairs exceed ln 1.25 by luck in 4 of 1,000 rows.
-    Margin: a host that cannot exclude a loss of half has no right to suspect a gain of a third (seen on the demo host:
-    1.34× in an equal release), so the quarter widens to the margin's own mirror image; classes A and B keep it.
+    Two clauses are this code's own (STATISTICS §3 has neither). Noise: at a pair SD of 12 % three pairs exceed ln 1.25
+    by luck in 4 of 1,000 rows. Margin: a host that cannot exclude a loss of half has no right to suspect a gain of a
+    third (seen on the demo host: 1.34× in an equal release), so the quarter widens to the margin's own mirror image;
+    classes A and B keep it.
     """
-    delta, se = band.delta_floor or 0.0, band.se_floor or math.inf
     least, mirror = -math.log1p(-policy.delta), -math.log1p(-policy.margin)
-    plain = max(math.log(SUSPECT_RATIO), mirror, (band.t_red or 0.0) * se)
-    return delta > plain or delta > max(SUSPECT_WIDTHS * se, least)
+    plain = np.fmax(max(math.log(SUSPECT_RATIO), mirror), t_red * se)  # a method without t has no noise to exceed
+    return np.asarray((delta > plain) | (delta > np.maximum(SUSPECT_WIDTHS * se, least)))
 
 
 _CHANGED = {

@@ -1,0 +1,136 @@
+"""Simulated releases, decided by the gate's own code: the looks, the method, the suite test, the too-good rule.
+
+Nothing is decided here. :func:`lqw.noise.looks.take_looks`, :func:`lqw.verdict.suite.suite_calls` and
+:func:`lqw.verdict.rows.too_good` are what the judge calls for one release; a test holds the two equal, release by
+release. What a journal alone can show (guards on the comparator, tokens, the order of starts) is not simulated.
+"""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lqw.noise.looks import Looked, take_looks
+from lqw.noise.methods import method_of
+from lqw.power.world import World, draw
+from lqw.verdict.rows import too_good
+from lqw.verdict.suite import Members, suite_calls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lqw.noise.batch import Batch
+    from lqw.plan import Policy
+
+__all__ = ["Decided", "decide", "simulate"]
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+CHUNK = 100  # releases at once: what stays in a processor's cache is several times as fast
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What was decided of simulated releases.
+
+    Attributes
+    ----------
+    red, passed, suspect : bool arrays, shape (releases, rows)
+        Row calls; a row that is none of them is undecided. ``suspect`` rows are too good to be believed.
+    suite : bool array, shape (releases, rows)
+        Whether the row's family is RED together.
+    pairs : float array, shape (releases, models)
+        Pairs that were measured of each model.
+    """
+
+    red: Bools
+    passed: Bools
+    suspect: Bools
+    suite: Bools
+    pairs: Floats
+
+    @property
+    def red_release(self) -> Bools:
+        """Return which releases are RED, shape (releases,)."""
+        return np.asarray((self.red | self.suite).any(axis=-1))
+
+    @property
+    def pass_release(self) -> Bools:
+        """Return which releases PASS, shape (releases,)."""
+        return np.asarray(self.passed.all(axis=-1) & ~self.suite.any(axis=-1))
+
+
+def decide(batch: Batch, world: World, policy: Policy) -> tuple[Decided, Looked]:
+    """Decide simulated releases of which every pair up to the last look is known."""
+    method = method_of(policy)
+    available = np.full((batch.d.shape[0], world.models), float(policy.looks[-1]))
+    looked = take_looks(batch, method, policy, m=world.rows, models=world.model_of, available=available)
+    bands = looked.bands
+    delta = bands.estimate - batch.floor
+    suspect = bands.passed & too_good(delta, bands.se_floor, bands.t_red, policy)
+    suite = _suite(batch, looked, suspect, world, policy)
+    return Decided(bands.red, bands.passed & ~suspect, suspect, suite, looked.pairs), looked
+
+
+def _suite(batch: Batch, looked: Looked, suspect: Bools, world: World, policy: Policy) -> Bools:
+    n = np.asarray(policy.looks, dtype=float)[looked.look]
+    out = np.zeros(batch.d.shape[:2], dtype=bool)
+    codes = np.unique(batch.family)
+    calls = suite_calls([_members(batch, looked, suspect, n, world, batch.family == code) for code in codes])
+    for code, call in zip(codes, calls, strict=True):
+        out[:, batch.family == code] = call.red[:, None]
+    return out
+
+
+def _members(batch: Batch, looked: Looked, suspect: Bools, n: Floats, world: World, of: Bools) -> Members:
+    shape = suspect.shape
+    delta = looked.bands.estimate - batch.floor
+    floor_d = np.broadcast_to(batch.floor_d, (*shape, batch.floor_d.shape[-1]))
+    return Members(
+        gating=~suspect[:, of],
+        delta=delta[:, of],
+        se=looked.bands.se_floor[:, of],
+        d=batch.d[:, of],
+        n=n[:, of],
+        floor_d=floor_d[:, of],
+        n_floor=np.broadcast_to(batch.n_floor, shape)[:, of],
+        models=world.model_of[of],
+    )
+
+
+def simulate(
+    world: World,
+    policy: Policy,
+    *,
+    releases: int,
+    seed: int,
+    plant: Callable[[Batch, int], Batch] = lambda batch, first: batch,  # noqa: ARG005 - nothing is planted
+) -> Decided:
+    """Simulate releases.
+
+    Parameters
+    ----------
+    world, policy
+        What is true, and how it is decided; ``policy.method`` names the method.
+    releases : int
+    seed : int
+        The same seed gives the same noise, whatever the method, the planted loss and the number of processors.
+    plant : callable
+        Puts a loss into a batch of drawn releases, of which the first has that number.
+    """
+    starts = range(0, releases, CHUNK)
+    seeds = np.random.SeedSequence(seed).spawn(len(starts))
+
+    def one(first: int, own: np.random.SeedSequence) -> Decided:
+        batch = draw(world, policy, np.random.default_rng(own), min(CHUNK, releases - first))
+        return decide(plant(batch, first), world, policy)[0]
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        parts = list(pool.map(one, starts, seeds))
+    return Decided(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Decided)))
