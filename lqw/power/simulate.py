@@ -79,29 +79,21 @@ def decide(batch: Batch, world: World, policy: Policy) -> tuple[Decided, Looked]
 
 
 def _suite(batch: Batch, looked: Looked, suspect: Bools, world: World, policy: Policy) -> Bools:
-    n = np.asarray(policy.looks, dtype=float)[looked.look]
-    out = np.zeros(batch.d.shape[:2], dtype=bool)
-    codes = np.unique(batch.family)
-    calls = suite_calls([_members(batch, looked, suspect, n, world, batch.family == code) for code in codes])
-    for code, call in zip(codes, calls, strict=True):
-        out[:, batch.family == code] = call.red[:, None]
-    return out
-
-
-def _members(batch: Batch, looked: Looked, suspect: Bools, n: Floats, world: World, of: Bools) -> Members:
-    shape = suspect.shape
-    delta = looked.bands.estimate - batch.floor
-    floor_d = np.broadcast_to(batch.floor_d, (*shape, batch.floor_d.shape[-1]))
-    return Members(
-        gating=~suspect[:, of],
-        delta=delta[:, of],
-        se=looked.bands.se_floor[:, of],
-        d=batch.d[:, of],
-        n=n[:, of],
-        floor_d=floor_d[:, of],
-        n_floor=np.broadcast_to(batch.n_floor, shape)[:, of],
-        models=world.model_of[of],
+    out = np.zeros(suspect.shape, dtype=bool)
+    whole = Members(
+        gating=~suspect,
+        delta=looked.bands.estimate - batch.floor,
+        se=looked.bands.se_floor,
+        d=batch.d,
+        n=np.asarray(policy.looks, dtype=float)[looked.look],
+        floor_d=np.broadcast_to(batch.floor_d, (*suspect.shape, batch.floor_d.shape[-1])),
+        n_floor=np.broadcast_to(batch.n_floor, suspect.shape),
+        models=world.model_of,
     )
+    families = [batch.family == code for code in np.unique(batch.family)]
+    for of, call in zip(families, suite_calls([whole.of(family) for family in families]), strict=True):
+        out[:, of] = call.red[:, None]
+    return out
 
 
 def simulate(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,6 +59,12 @@ class Members:
     floor_d: Floats
     n_floor: Floats
     models: NDArray[np.int64]
+
+    def of(self, rows: Bools) -> Members:
+        """Return the marked *rows* only."""
+        by_pair = ("d", "floor_d")
+        arrays = {f.name: getattr(self, f.name) for f in fields(self)}
+        return Members(**{name: x[..., rows, :] if name in by_pair else x[..., rows] for name, x in arrays.items()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from lqw.errors import UsageError
-from lqw.noise.methods import fixed_band, gate_v1
+from lqw.noise.methods import bayes, bca, fixed_band, gate_v1, mann_whitney, own_t, permutation, vs_last
 
 if TYPE_CHECKING:
     from lqw.noise.batch import Bands, Batch
@@ -31,6 +31,12 @@ METHODS: MappingProxyType[str, Method] = MappingProxyType(
         "gate-v1": gate_v1.decide,
         "fixed-band-5": fixed_band.five_percent,
         "fixed-band-10": fixed_band.ten_percent,
+        "own-t": own_t.decide,
+        "mann-whitney": mann_whitney.decide,
+        "bca-bootstrap": bca.decide,
+        "permutation": permutation.decide,
+        "bayes": bayes.decide,
+        "vs-last": vs_last.decide,
     }
 )
 
