@@ -46,6 +46,8 @@ class Batch:
         are pooled: the floor's batch, then the newest first. Zeros where a row has fewer.
     floor_d, last_d : float arrays, shape (..., rows, pairs of the reference)
         The references' own pairs, for methods that need them; NaN where there are fewer, or none.
+    wanted : bool array, shape (..., rows), or None
+        Rows whose answer will be used at this look; a slow method need not answer for others. None: all.
     """
 
     d: Floats
@@ -59,6 +61,7 @@ class Batch:
     session_df: Floats
     floor_d: Floats
     last_d: Floats
+    wanted: NDArray[np.bool_] | None = None
 
     @property
     def is_memory(self) -> NDArray[np.bool_]:

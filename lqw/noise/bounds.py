@@ -82,6 +82,8 @@ def _bounds(  # noqa: PLR0917 - one reference and its two levels
     sizes = np.stack([*(np.broadcast_to(x, shape).ravel() for x in (batch.n, lower, upper)), known], axis=-1)
     low, high = np.full(len(d), np.nan), np.full(len(d), np.nan)
     usable = ~np.isnan(sizes).any(axis=-1) & (known > 0)
+    if batch.wanted is not None:
+        usable &= batch.wanted.ravel()
     for key in {tuple(size) for size in sizes[usable].tolist()}:
         rows = usable & (sizes == key).all(axis=-1)
         n, at_low, at_high, n_reference = int(key[0]), float(key[1]), float(key[2]), int(key[3])

@@ -6,7 +6,7 @@ releases with the very same one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -84,10 +84,9 @@ def take_looks(
         if not active.any():
             break
         used[going] = pairs
-        seen = batch.take(active).first(used[active][:, models])
-        now = method(seen, policy, look=look, m=m)
         fresh = going[:, models] & ((look_of < 0) | bands.open)
-        _put(bands, now, fresh, active)
+        seen = replace(batch.take(active).first(used[active][:, models]), wanted=fresh[active])
+        _put(bands, method(seen, policy, look=look, m=m), fresh, active)
         look_of[fresh] = look
         gating = ~np.isnan(np.broadcast_to(batch.floor, (releases, rows)))
         open_, red = bands.open & gating, bands.red & gating

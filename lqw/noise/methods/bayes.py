@@ -3,7 +3,7 @@
 Normal likelihood with unknown mean and variance, normal–inverse-χ² prior (Gelman et al., Bayesian Data Analysis, 3rd
 edition, section 3.3): ``θ | σ² ~ N(0, σ²/κ0)``, ``σ² ~ Inv-χ²(ν0, σ0²)``. The variance's prior is what the reference's
 batch and the earlier sessions showed (ν0 = their degrees of freedom, σ0² = their pooled variance); the prior of the
-change θ says "none" with the weight of one pair, κ0 = 1. The observation is ``D − R`` with the weight of
+change θ says "none" with the weight of a tenth of a pair, κ0 = 0.1. The observation is ``D − R`` with the weight of
 ``κ = 1/(1/n + 1/n_R)`` pairs and ``n − 1`` degrees of freedom of its own. Then
 
     κ_n = κ0 + κ,   μ_n = κ(D − R)/κ_n,   ν_n = ν0 + n,
@@ -32,7 +32,7 @@ __all__ = ["PRIOR_PAIRS", "decide", "posterior"]
 
 Floats = NDArray[np.float64]
 
-PRIOR_PAIRS = 1.0
+PRIOR_PAIRS = 0.1
 """κ0: how many pairs' worth of "nothing has changed" is believed beforehand."""
 
 
