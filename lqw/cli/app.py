@@ -7,7 +7,7 @@ import traceback
 
 import typer
 
-from lqw.cli import baseline, demo, gate, parity, reference, report, selftest, show, sign, synth, tag, verify
+from lqw.cli import baseline, demo, gate, parity, power, reference, report, selftest, show, sign, synth, tag, verify
 from lqw.errors import Exit, LqwError
 
 __all__ = ["app", "main"]
@@ -31,6 +31,7 @@ app.command("sign")(sign.sign)
 app.add_typer(sign.app, name="key")
 app.command("show")(show.show)
 app.command("report")(report.report)
+app.command("power")(power.power)
 app.command("synth")(synth.synth)
 app.add_typer(parity.app, name="parity")
 app.add_typer(reference.app, name="reference")

@@ -47,6 +47,8 @@ class Decided:
         Whether the row's family is RED together.
     pairs : float array, shape (releases, models)
         Pairs that were measured of each model.
+    used : float array, shape (releases, rows)
+        Pairs after which the row was decided.
     """
 
     red: Bools
@@ -54,6 +56,7 @@ class Decided:
     suspect: Bools
     suite: Bools
     pairs: Floats
+    used: Floats
 
     @property
     def red_release(self) -> Bools:
@@ -67,25 +70,26 @@ class Decided:
 
 
 def decide(batch: Batch, world: World, policy: Policy) -> tuple[Decided, Looked]:
-    """Decide simulated releases of which every pair up to the last look is known."""
+    """Decide simulated releases of which every pair up to the last look is known; the bands are there to look at."""
     method = method_of(policy)
     available = np.full((batch.d.shape[0], world.models), float(policy.looks[-1]))
     looked = take_looks(batch, method, policy, m=world.rows, models=world.model_of, available=available)
     bands = looked.bands
     delta = bands.estimate - batch.floor
     suspect = bands.passed & too_good(delta, bands.se_floor, bands.t_red, policy)
-    suite = _suite(batch, looked, suspect, world, policy)
-    return Decided(bands.red, bands.passed & ~suspect, suspect, suite, looked.pairs), looked
+    used = np.asarray(policy.looks, dtype=float)[looked.look]
+    suite = _suite(batch, looked, suspect, used, world)
+    return Decided(bands.red, bands.passed & ~suspect, suspect, suite, looked.pairs, used), looked
 
 
-def _suite(batch: Batch, looked: Looked, suspect: Bools, world: World, policy: Policy) -> Bools:
+def _suite(batch: Batch, looked: Looked, suspect: Bools, used: Floats, world: World) -> Bools:
     out = np.zeros(suspect.shape, dtype=bool)
     whole = Members(
         gating=~suspect,
         delta=looked.bands.estimate - batch.floor,
         se=looked.bands.se_floor,
         d=batch.d,
-        n=np.asarray(policy.looks, dtype=float)[looked.look],
+        n=used,
         floor_d=np.broadcast_to(batch.floor_d, (*suspect.shape, batch.floor_d.shape[-1])),
         n_floor=np.broadcast_to(batch.n_floor, suspect.shape),
         models=world.model_of,

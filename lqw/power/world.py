@@ -10,15 +10,18 @@ from numpy.typing import NDArray
 
 from lqw.metrics import Family
 from lqw.noise.batch import FAMILIES, Batch
+from lqw.noise.quantiles import norm_isf
 
 if TYPE_CHECKING:
     from lqw.plan import Policy
 
-__all__ = ["World", "draw"]
+__all__ = ["World", "batch_from", "draw"]
 
 Floats = NDArray[np.float64]
 
+Spread = Literal["even", "lognormal"]
 Tails = Literal["normal", "t3"]
+MIDDLE = 1.959964  # standard deviations to either side that hold 95 %
 GOLDEN = (5**0.5 - 1) / 2  # its multiples modulo 1 spread evenly over any stretch
 T3_SD = 3**0.5  # of Student's t with three degrees of freedom
 
@@ -32,7 +35,9 @@ class World:
     rows, models : int
         Rows of the manifest, spread evenly over models; rates and latencies take turns.
     sigma : tuple of float
-        Smallest and largest standard deviation of one pair's log ratio; rows are spread evenly between on a log scale.
+        Smallest and largest standard deviation of one pair's log ratio.
+    spread : str
+        ``even``: rows lie evenly between on a log scale. ``lognormal``: σ is lognormal, and sigma its middle 95 %.
     tails : str
         ``normal``, or ``t3``: Student's t with three degrees of freedom at the same standard deviation.
     shared : float
@@ -44,6 +49,7 @@ class World:
     rows: int = 60
     models: int = 5
     sigma: tuple[float, float] = (0.03, 0.03)
+    spread: Spread = "even"
     tails: Tails = "normal"
     shared: float = 0.0
     session: float = 0.0
@@ -52,8 +58,13 @@ class World:
     @property
     def sd(self) -> Floats:
         """Return the rows' standard deviations, shape (rows,): neighbours differ, so that every model has all sizes."""
-        spread = np.geomspace(*self.sigma, self.rows)
-        return spread[np.argsort(np.arange(self.rows) * GOLDEN % 1)]
+        low, high = np.log(self.sigma)
+        place = (np.arange(self.rows) + 0.5) / self.rows
+        if self.spread == "lognormal":
+            sd = np.exp((low + high) / 2 + (high - low) / 2 * norm_isf(1 - place) / MIDDLE)
+        else:
+            sd = np.exp(low + (high - low) * place)
+        return np.asarray(sd[np.argsort(np.arange(self.rows) * GOLDEN % 1)], dtype=float)
 
     @property
     def model_of(self) -> NDArray[np.int64]:
