@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,8 +100,7 @@ def characteristics(world: World, policy: Policy, *, effect: float, releases: in
     rows = planted_row(world, at)
     planted = _fate(changed, at, rows)
     sd = world.sd[rows]
-    thirds = [np.flatnonzero((sd >= low) & (sd <= high)) for low, high in _thirds(world)]
-    by_sd = [(float(np.median(sd[one])), _fate(changed, one, rows[one])) for one in thirds if len(one)]
+    by_sd = [(float(np.median(sd[one])), _fate(changed, one, rows[one])) for one in _thirds(sd)]
     return Characteristics(
         false_red=rate_of(equal.red_release),
         false_red_rows=rate_of(np.asarray(equal.red.any(axis=-1))),
@@ -126,8 +124,9 @@ def _fate(decided: Decided, releases: NDArray[np.int64], rows: NDArray[np.int64]
     )
 
 
-def _thirds(world: World) -> list[tuple[float, float]]:
-    if world.sigma[0] == world.sigma[1]:
+def _thirds(sd: NDArray[np.float64]) -> list[NDArray[np.int64]]:
+    """Return the releases whose changed row is quiet, middling or loud; none where all rows are alike."""
+    if np.ptp(sd) == 0:
         return []
-    edges = np.quantile(world.sd, [0, 1 / 3, 2 / 3, 1])
-    return [(float(low), float(high)) for low, high in pairwise(edges)]
+    third = np.searchsorted(np.quantile(sd, [1 / 3, 2 / 3]), sd)
+    return [found for k in range(3) if len(found := np.flatnonzero(third == k))]
