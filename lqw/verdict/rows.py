@@ -142,11 +142,15 @@ def _verdict(judged: Judged) -> tuple[RowVerdict, str]:
 
 
 def _passed(band: RowBand, policy: Policy, text: str) -> tuple[RowVerdict, str]:
-    se = np.float64(math.inf if band.se_floor is None else band.se_floor)
-    if too_good(np.float64(band.delta_floor or 0.0), se, np.float64(band.t_red or 0.0), policy):
+    if _too_good(band, policy):
         return RowVerdict.SUSPECT, f"{text}: too good to be believed without a second look"
     improved = (band.delta_floor or 0.0) > IMPROVED_Z * (band.se_floor or math.inf)
     return (RowVerdict.IMPROVED if improved else RowVerdict.PASS), text
+
+
+def _too_good(band: RowBand, policy: Policy) -> bool:
+    se = np.float64(band.se_floor or math.inf)
+    return bool(too_good(np.float64(band.delta_floor or 0.0), se, np.float64(band.t_red or 0.0), policy))
 
 
 def too_good(delta: Floats, se: Floats, t_red: Floats, policy: Policy) -> NDArray[np.bool_]:

@@ -44,7 +44,7 @@ def posterior(  # noqa: PLR0917 - the formula's own
     kappa = PRIOR_PAIRS + weight
     nu = prior_df + n
     sigma2 = (prior_ss + ss + PRIOR_PAIRS * weight / kappa * change**2) / nu
-    return weight * change / kappa, np.sqrt(sigma2 / kappa), np.asarray(nu + 0 * change)
+    return weight * change / kappa, np.sqrt(sigma2 / kappa), np.broadcast_to(nu, np.shape(change))
 
 
 def decide(batch: Batch, policy: Policy, *, look: int, m: int) -> Bands:  # noqa: ARG001 - a posterior knows no looks
