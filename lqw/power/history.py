@@ -77,9 +77,7 @@ class _Histories:
         self.last[releases], self.n_last[releases] = estimate[releases], n[releases]
 
 
-def drift(
-    world: World, policy: Policy, *, per_release: float, releases: int, histories: int, seed: int
-) -> Drifted:
+def drift(world: World, policy: Policy, *, per_release: float, releases: int, histories: int, seed: int) -> Drifted:
     """Let one row of each history lose the fraction *per_release* in every release, until it is RED."""
     rng = np.random.default_rng(seed)
     state = _Histories(world, policy, rng, histories)
@@ -96,9 +94,7 @@ def drift(
     return Drifted(tuple(rates))
 
 
-def advance(
-    world: World, policy: Policy, *, rule: Raise, releases: int, histories: int, seed: int
-) -> tuple[Rate, ...]:
+def advance(world: World, policy: Policy, *, rule: Raise, releases: int, histories: int, seed: int) -> tuple[Rate, ...]:
     """Return the false RED of each of *releases* equal releases in a row.
 
     *rule* says what raises a floor: ``proven`` is the gate's, ``best-ever`` takes the best estimate that ever passed.
