@@ -7,7 +7,22 @@ import traceback
 
 import typer
 
-from lqw.cli import baseline, demo, gate, parity, power, reference, report, selftest, show, sign, synth, tag, verify
+from lqw.cli import (
+    baseline,
+    demo,
+    doctor,
+    gate,
+    parity,
+    power,
+    reference,
+    report,
+    selftest,
+    show,
+    sign,
+    synth,
+    tag,
+    verify,
+)
 from lqw.errors import Exit, LqwError
 
 __all__ = ["app", "main"]
@@ -23,6 +38,7 @@ app = typer.Typer(
 app.command("gate")(gate.gate)
 app.add_typer(baseline.app, name="baseline")
 app.command("demo")(demo.demo)
+app.command("doctor")(doctor.doctor)
 app.command("selftest")(selftest.selftest)
 app.command("verify")(verify.verify)
 app.command("tag")(tag.tag)

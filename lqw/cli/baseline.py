@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from lqw.cli.gate import Host, Params, Quiet, Resume, Run, Store
+from lqw.cli.gate import Host, JsonLog, Params, Quiet, Resume, Run, Store
 
 __all__ = ["app"]
 
@@ -28,12 +28,23 @@ def adopt(
     run: Run = None,
     resume: Resume = None,
     quiet: Quiet = False,
+    json_log: JsonLog = False,
 ) -> None:
     """Measure the floor of a release, and take its tokens as reference. Refused where the epoch has its floors."""
     from lqw.cli.gate import execute
     from lqw.outcomes import Purpose
 
-    execute(Purpose.ADOPT, params, host=host, store=store, run=run, resume=resume, journal=None, quiet=quiet)
+    execute(
+        Purpose.ADOPT,
+        params,
+        host=host,
+        store=store,
+        run=run,
+        resume=resume,
+        journal=None,
+        quiet=quiet,
+        json_log=json_log,
+    )
 
 
 @app.command()

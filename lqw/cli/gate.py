@@ -15,6 +15,9 @@ Store = Annotated[Path | None, typer.Option("--store", help="Where receipts, flo
 Run = Annotated[Path | None, typer.Option("--run", help="Folder of the run; default: a new one under runs/.")]
 Resume = Annotated[Path | None, typer.Option("--resume", help="Go on with this run folder; measures what is missing.")]
 Replay = Annotated[Path | None, typer.Option("--journal", help="Judge a recorded samples.jsonl; nothing is measured.")]
+JsonLog = Annotated[
+    bool, typer.Option("--json-log", help="Each event of the run as a JSON object a line on stderr; no live display.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No live display: the verdict alone.")]
 
 
@@ -27,6 +30,7 @@ def gate(
     resume: Resume = None,
     journal: Replay = None,
     quiet: Quiet = False,
+    json_log: JsonLog = False,
 ) -> None:
     """Measure a release, judge it against its floors, and leave a receipt and a report.
 
@@ -35,7 +39,17 @@ def gate(
     """
     from lqw.outcomes import Purpose
 
-    execute(Purpose.GATE, params, host=host, store=store, run=run, resume=resume, journal=journal, quiet=quiet)
+    execute(
+        Purpose.GATE,
+        params,
+        host=host,
+        store=store,
+        run=run,
+        resume=resume,
+        journal=journal,
+        quiet=quiet,
+        json_log=json_log,
+    )
 
 
 def execute(
@@ -48,6 +62,7 @@ def execute(
     resume: Path | None,
     journal: Path | None,
     quiet: bool,
+    json_log: bool = False,
 ) -> None:
     """Run one order and leave with its exit status."""
     from rich.console import Console
@@ -62,7 +77,10 @@ def execute(
     if {"--resume", "--run"} <= set(given) or {"--resume", "--journal"} <= set(given):
         raise UsageError(f"{' and '.join(given)} exclude each other", remedy="give one of them")
     order = Order(params, Purpose(purpose), host=host, store=store, run=run, resume=resume, journal=journal)
+    if quiet and json_log:
+        raise UsageError("--quiet and --json-log exclude each other", remedy="give one of them")
     console = Console()
-    finished = run_prepared(prepare(order), console=None if quiet else console)
+    shown = Console(stderr=True) if json_log else None if quiet else console
+    finished = run_prepared(prepare(order), console=shown, form="json" if json_log else "live")
     say(console, finished)
     raise typer.Exit(int(finished.status))

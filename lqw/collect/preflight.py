@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from lqw.outcomes import Purpose
     from lqw.params import ModelSpec, Params
 
-__all__ = ["corpus_text", "preflight"]
+__all__ = ["check_model", "corpus_text", "preflight"]
 
 
-def _check_model(params: Params, model: ModelSpec) -> None:
+def check_model(params: Params, model: ModelSpec) -> None:
+    """Raise ParamsError where a model's file or package is not there or not the pinned bytes."""
     if not model.gguf.startswith("package:"):
         resolve_model(model, base_folder=params.folder, cache_folder=params.folder, file=params.path)
         return
@@ -48,7 +49,7 @@ def preflight(params: Params, purpose: Purpose) -> None:
         engine = get_engine(spec.engine, file=params.path, field=f"{arm}.engine")
         engine.check(spec, compute=params.host.compute, where=Where(params.path, arm))
     for model in params.release.models:
-        _check_model(params, model)
+        check_model(params, model)
 
 
 def corpus_text(params: Params) -> str:

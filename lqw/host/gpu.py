@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lqw.errors import UsageError
+from lqw.host.memory import available_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -122,13 +122,6 @@ def gpu_facts() -> dict[str, str | int | None]:
     return open_gpu().facts()
 
 
-def _available_bytes() -> int:
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
 @dataclass(slots=True)
 class VramMeter:
     """Peak GPU memory of a process tree, by the best method the machine allows, named.
@@ -149,7 +142,7 @@ class VramMeter:
     def begin(cls, gpu: Gpu | None = None) -> VramMeter:
         """Return a meter whose baseline is now."""
         gpu = gpu or open_gpu()
-        return cls(gpu, gpu.used_bytes(), _available_bytes())
+        return cls(gpu, gpu.used_bytes(), available_bytes())
 
     def sample(self, members: Iterable[int]) -> None:
         """Read once for the tree *members*."""
@@ -161,7 +154,7 @@ class VramMeter:
         if used is not None and self.before_bytes is not None:
             self._delta = max(self._delta or 0, used - self.before_bytes)
         if used is None:
-            self._fall = max(self._fall, self.available_before - _available_bytes())
+            self._fall = max(self._fall, self.available_before - available_bytes())
 
     @property
     def method(self) -> VramMethod:

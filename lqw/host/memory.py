@@ -12,7 +12,7 @@ from lqw.samples import MemoryPeaks
 if TYPE_CHECKING:
     from lqw.host.gpu import VramMeter
 
-__all__ = ["MemorySampler", "read_status"]
+__all__ = ["MemorySampler", "available_bytes", "read_status"]
 
 Compute = Literal["cpu", "cuda"]
 _KEYS = (b"VmHWM:", b"RssAnon:", b"RssFile:")
@@ -32,6 +32,14 @@ def read_status(pid: int) -> tuple[int, int, int] | None:
             return None
         out.append(int(data[at + len(key) : data.index(b"kB", at)]) * 1024)
     return out[0], out[1], out[2]
+
+
+def available_bytes() -> int:
+    """Return the kernel's ``MemAvailable``; 0 where it does not say."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 0
 
 
 class MemorySampler:

@@ -1,11 +1,13 @@
-"""The live display of a run: rich bars on a terminal, one plain line per start elsewhere."""
+"""The live display of a run: rich bars on a terminal, a plain line per start or a JSON object per event elsewhere."""
 
 from __future__ import annotations
 
+import json
 import threading
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
+from lqw.errors import LqwError
 from lqw.pipeline.progress import ProgressState, Tail, name_of
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
-__all__ = ["Display", "clock", "view"]
+__all__ = ["Display", "GpuLine", "clock", "view"]
 
 _EVERY_S = 0.5
 _TITLES = {
@@ -31,14 +33,40 @@ def clock(seconds: float) -> str:
     return f"{whole // 60}:{whole % 60:02d}"
 
 
-def view(state: ProgressState, title: str, elapsed_s: float) -> RenderableType:
-    """Return what a terminal shows for *state*: title and stage, what is measured, bars of starts and rows."""
+class GpuLine:
+    """Temperature and clock of the first visible GPU, in words; empty for ever where NVML or a GPU is missing."""
+
+    def __init__(self) -> None:
+        self._gpu: Any = None
+        try:
+            from lqw.host.gpu import open_gpu  # noqa: PLC0415 - NVML, only where something is shown
+
+            self._gpu = open_gpu()
+        except (LqwError, ImportError):
+            return
+
+    def __call__(self) -> str:
+        """Return ``GPU 61 °C, 1,740 MHz``; the engine's telemetry, not this line, is what a receipt carries."""
+        if self._gpu is None:
+            return ""
+        device = self._gpu.devices[0]
+        heat = self._gpu.ask("nvmlDeviceGetTemperature", device, 0)
+        clock_mhz = self._gpu.ask("nvmlDeviceGetClockInfo", device, 1)
+        told = [f"{heat} °C"] if heat is not None else []
+        told += [f"{clock_mhz:,} MHz"] if clock_mhz is not None else []
+        return f"GPU {', '.join(told)}" if told else ""
+
+
+def view(state: ProgressState, title: str, elapsed_s: float, gpu: str = "") -> RenderableType:
+    """Return what a terminal shows for *state*: title and stage, what is measured, bars of starts and rows, the GPU."""
     from rich.console import Group  # noqa: PLC0415 - 60 ms, only where something is shown
     from rich.progress_bar import ProgressBar  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     head = Text.assemble((title, "bold"), "  ", (_TITLES.get(state.stage, "starting"), "cyan"))
+    if gpu:
+        head.append(f"  {gpu}", "dim")
     what = name_of(state.now_what)
     if "look" in state.now_what:
         what += f" · look {int(state.now_what['look']) + 1}"
@@ -76,9 +104,12 @@ class Display:
         What is run: ``gate 1.1.0 on demo``.
     console : rich Console
         Where to; a terminal gets the live view, anything else one line per start.
+    form : {"live", "json"}
+        ``json`` writes every event as one JSON object a line, whatever the console is.
     """
 
-    def __init__(self, path: Path, title: str, console: Console) -> None:
+    def __init__(self, path: Path, title: str, console: Console, form: Literal["live", "json"] = "live") -> None:
+        self._form = form
         self.state = ProgressState()
         self._tail = Tail(path)
         self._title, self._console = title, console
@@ -99,7 +130,9 @@ class Display:
         self._thread.join(timeout=5)
 
     def _follow(self) -> None:
-        if self._console.is_terminal:
+        if self._form == "json":
+            self._json()
+        elif self._console.is_terminal:
             self._live()
         else:
             self._lines()
@@ -118,11 +151,21 @@ class Display:
             if last:
                 return
 
+    def _json(self) -> None:
+        while True:
+            last = self._stop.wait(_EVERY_S)
+            for event in self._tail():
+                self._console.file.write(json.dumps(event, ensure_ascii=False) + "\n")
+            self._console.file.flush()
+            if last:
+                return
+
     def _live(self) -> None:
         from rich.live import Live  # noqa: PLC0415
 
+        gpu = GpuLine()
         begun = time.monotonic()
         with Live(console=self._console, auto_refresh=False, transient=True) as live:
             while not self._stop.wait(_EVERY_S):
                 self._take()
-                live.update(view(self.state, self._title, time.monotonic() - begun), refresh=True)
+                live.update(view(self.state, self._title, time.monotonic() - begun, gpu()), refresh=True)

@@ -12,7 +12,7 @@ import shutil
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lqw.canonical import sha256_file
 from lqw.errors import Exit, IntegrityError, LqwError, UsageError
@@ -209,7 +209,7 @@ def replay_into(folder: Folder, source: Path, store: Path, *, params_file: Path 
     return Prepared(folder, info, params, STAGES[1:])
 
 
-def run(prepared: Prepared, *, console: Console | None = None) -> Finished:
+def run(prepared: Prepared, *, console: Console | None = None, form: Literal["live", "json"] = "live") -> Finished:
     """Run the chain of a prepared run, judge it, render its report and store what it earned.
 
     Parameters
@@ -217,6 +217,8 @@ def run(prepared: Prepared, *, console: Console | None = None) -> Finished:
     prepared : Prepared
     console : rich Console, optional
         Where the live display goes; None shows nothing.
+    form : {"live", "json"}
+        As in :class:`lqw.pipeline.display.Display`.
     """
     folder, info = prepared.folder, prepared.info
     marker = info.run_id if info.replayed is None else f"{info.run_id}/{os.getpid()}/{folder.path.name}"
@@ -229,7 +231,7 @@ def run(prepared: Prepared, *, console: Console | None = None) -> Finished:
         parameters={"run_dir": str(folder.path.resolve())},
     )
     title = f"{info.purpose} {prepared.params.release.release} on {info.host}"
-    with HostLock(prepared.params.host.lock if info.replayed is None else None), _display(folder, title, console):
+    with HostLock(prepared.params.host.lock if info.replayed is None else None), _display(folder, title, console, form):
         chain = run_chain(job)
     finished = _judged(prepared, chain)
     report, problems = _report(
@@ -238,12 +240,14 @@ def run(prepared: Prepared, *, console: Console | None = None) -> Finished:
     return replace(finished, report=report, notes=(*finished.notes, *problems))
 
 
-def _display(folder: Folder, title: str, console: Console | None) -> AbstractContextManager[object]:
+def _display(
+    folder: Folder, title: str, console: Console | None, form: Literal["live", "json"]
+) -> AbstractContextManager[object]:
     if console is None:
         return nullcontext()
     from lqw.pipeline.display import Display  # noqa: PLC0415
 
-    return Display(folder.progress, title, console)
+    return Display(folder.progress, title, console, form)
 
 
 def _incomplete(folder: Folder, status: Exit, notes: tuple[str, ...]) -> Finished:

@@ -7,7 +7,8 @@ import time
 import pytest
 from rich.console import Console
 
-from lqw.pipeline.display import Display, clock, view
+from lqw.errors import UsageError
+from lqw.pipeline.display import Display, GpuLine, clock, view
 from lqw.pipeline.progress import ProgressState, ProgressWriter, Tail
 
 START = {"event": "start", "model": "m", "pair": 2, "arm": "subject", "launch": 0, "look": 0, "starts_planned": 6}
@@ -112,3 +113,49 @@ def test_display_on_a_terminal_draws_and_ends(tmp_path):
 )
 def test_clock(seconds, shown):
     assert clock(seconds) == shown
+
+
+def test_json_log_writes_each_event_as_one_object(tmp_path):
+    path, out = tmp_path / "progress.jsonl", io.StringIO()
+    with Display(path, "gate", Console(file=out), "json"):
+        writer = ProgressWriter(path)
+        writer({"event": "stage", "stage": "10_collect"})
+        writer(END)
+    events = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [event["event"] for event in events] == ["stage", "end"]
+    assert events[1]["rows_done"] == 5
+
+
+class FakeGpu:
+    devices = ("first",)
+
+    def __init__(self, **told):
+        self.told = told
+
+    def ask(self, function, device, what):
+        return self.told.get(function)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "said"),
+    [
+        (FakeGpu(nvmlDeviceGetTemperature=61, nvmlDeviceGetClockInfo=1740), "GPU 61 °C, 1,740 MHz"),
+        (FakeGpu(nvmlDeviceGetClockInfo=1740), "GPU 1,740 MHz"),
+        (FakeGpu(), ""),
+    ],
+)
+def test_the_live_view_shows_heat_and_clock_where_a_gpu_is(monkeypatch, gpu, said):
+    monkeypatch.setattr("lqw.host.gpu.open_gpu", lambda: gpu)
+    line = GpuLine()()
+    assert line == said
+    out = io.StringIO()
+    Console(file=out, width=80).print(view(fed(START), "gate 1.1.0", 1.0, line))
+    assert said in out.getvalue()
+
+
+def test_the_live_view_says_nothing_of_a_gpu_that_is_not_there(monkeypatch):
+    def none():
+        raise UsageError("no GPU is visible", remedy="correct CUDA_VISIBLE_DEVICES")
+
+    monkeypatch.setattr("lqw.host.gpu.open_gpu", none)
+    assert GpuLine()() == ""

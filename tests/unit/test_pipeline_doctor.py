@@ -1,0 +1,113 @@
+"""``lqw doctor``: what each check says, and when it stands in the way."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from lqw.cli.app import run
+from lqw.errors import UsageError
+from lqw.params import load_params
+from lqw.pipeline import doctor, doctor_release
+
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "params" / "demo" / "1.1.0.yaml"
+
+
+class Usage(NamedTuple):
+    total: int
+    used: int
+    free: int
+
+
+@pytest.fixture
+def params():
+    return load_params(DEMO)
+
+
+def on(params, **host):
+    return params.model_copy(update={"host": params.host.model_copy(update=host)})
+
+
+def test_a_disk_nearly_full_is_bad_and_one_getting_full_a_warning(monkeypatch, tmp_path):
+    for free, state in ((10 * 2**30, "ok"), (2 * 2**30, "warn"), (2**28, "bad")):
+        monkeypatch.setattr(shutil, "disk_usage", lambda place, free=free: Usage(0, 0, free))
+        (check,) = doctor._disk(tmp_path / "runs" / "new")
+        assert check.state == state
+        assert bool(check.mend) == (state != "ok")
+
+
+def test_little_memory_is_named(monkeypatch):
+    monkeypatch.setattr(doctor, "available_bytes", lambda: 2**29)
+    (check,) = doctor._memory()
+    assert (check.state, check.seen) == ("warn", "0.50 GiB available")
+
+
+def test_a_held_lock_stands_in_the_way(params, tmp_path, monkeypatch):
+    lock = tmp_path / "lock"
+    (free,) = doctor._lock(on(params, lock=str(lock)))
+    assert free.state == "ok"
+    monkeypatch.setattr(doctor, "lock_holders", lambda path: [1])
+    (held,) = doctor._lock(on(params, lock=str(lock)))
+    assert (held.state, held.mend) == ("bad", "wait until it ends")
+
+
+def test_without_a_gpu_a_cuda_host_is_bad_with_the_remedy_and_a_cpu_host_skips_it_by_name(params, monkeypatch):
+    def none():
+        raise UsageError("NVML says: no driver", remedy="install its driver")
+
+    monkeypatch.setattr(doctor, "open_gpu", none)
+    (bad,) = doctor.checked("GPU", "alone", lambda: doctor._gpu(on(params, compute="cuda")))
+    assert (bad.state, bad.seen, bad.mend) == ("bad", "NVML says: no driver", "install its driver")
+    (skipped,) = doctor._gpu(params)
+    assert (skipped.state, skipped.seen) == ("skipped", "host demo computes on the CPU")
+
+
+def test_a_model_fits_by_arithmetic_or_does_not(params, monkeypatch):
+    monkeypatch.setattr(doctor_release, "check_model", lambda params, model: None)
+    monkeypatch.setattr(doctor_release, "_size", lambda model, params: 2 * 2**30)
+    for room, state in ((3 * 2**30, "ok"), (2 * 2**30, "bad")):
+        monkeypatch.setattr(doctor_release, "available_bytes", lambda room=room: room)
+        (check,) = doctor_release._model(params, params.release.models[0])
+        assert check.state == state
+        assert "2.00 GiB × 1.25 = 2.50 GiB" in check.seen
+
+
+def test_an_engine_that_is_not_there_is_bad_with_field_and_remedy(params):
+    missing = params.release.subject.model_copy(update={"engine": "llama_server", "binary": "/absent/llama-server"})
+    wrong = params.model_copy(update={"release": params.release.model_copy(update={"subject": missing})})
+    check = doctor_release.release(wrong)[0]
+    assert check.state == "bad"
+    assert "subject.binary" in check.seen
+    assert check.mend
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Leave out the checks that take a second: kernel and client."""
+    monkeypatch.setattr(doctor, "_kernel", lambda: iter(()))
+    monkeypatch.setattr(doctor, "_client", lambda: iter(()))
+
+
+def test_the_command_says_each_check_and_exits_by_the_worst(quick, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(doctor.os, "getloadavg", lambda: (99.0, 0, 0))
+    assert run(["doctor", "--runs", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "! warn     processor" in said
+    assert "mend: ps aux" in said
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: Usage(0, 0, 0))
+    assert run(["doctor", "--runs", str(tmp_path), "--json"]) == 2
+    told = json.loads(capsys.readouterr().out)
+    assert (told["schema"], told["bad"]) == ("lqw-doctor/1", 1)
+    assert {check["state"] for check in told["checks"]} == {"ok", "warn", "bad", "skipped"}
+
+
+def test_kernel_and_client_are_really_tried():
+    (kernel,) = doctor._kernel()
+    assert kernel.state == "ok"
+    assert "ipykernel" in kernel.seen
+    (client,) = doctor._client()
+    assert "TTFT" in client.seen
+    assert client.state in ("ok", "warn", "bad")  # of a busy machine, that is the answer
