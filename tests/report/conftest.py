@@ -22,6 +22,7 @@ def _load(name):
 
 fakes = _load("fakes")
 markup = _load("markup")
+browsing = _load("browsing")
 KINDS = ("PASS", "RED", "UNDECIDED", "VOID", "FLOOR", "INVALID", "FAILED", "INCOMPLETE", "FULL")
 
 

@@ -5,20 +5,13 @@ by name.
 """
 
 import json
-import os
-import re
-import shutil
-import subprocess
+import sys
 
 import pytest
 
+browsing = sys.modules["browsing"]
 KINDS = ("PASS", "RED", "UNDECIDED", "VOID", "FLOOR", "INVALID", "FAILED", "INCOMPLETE", "FULL")
 WIDTHS = (390, 768, 1280)
-SCHEMES = {"dark": 0, "light": 1}  # as Chromium's preferredColorScheme counts them
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-component-update",
-    "--disable-background-networking", "--disable-sync", "--allow-file-access-from-files", "--hide-scrollbars",
-)  # fmt: skip
 PROBE = """
 <!doctype html><meta charset="utf-8"><body style="margin:0"><pre id="out"></pre><script>
 const pages = PAGES, out = [];
@@ -67,27 +60,14 @@ for (const [name, width] of pages) {
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module", params=SCHEMES)
+@pytest.fixture(scope="module", params=browsing.SCHEMES)
 def seen(request, pages, tmp_path_factory):
     """Return what the browser measured on every page and width, in one colour scheme."""
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if browser is None and not os.environ.get("CI"):
-        pytest.skip("no Chromium on this machine (CI installs it and must not skip): apt-get install chromium")
-    assert browser, "CI installs Chromium: apt-get install chromium"
     root = next(iter(pages.values())).parent
     wanted = [[kind, width] for kind in KINDS for width in WIDTHS]
     probe = root / f"probe-{request.param}.html"
     probe.write_text(PROBE.replace("PAGES", json.dumps(wanted)), encoding="utf-8")
-    home = tmp_path_factory.mktemp("browser")
-    scheme = f"--blink-settings=preferredColorScheme={SCHEMES[request.param]}"
-    command = [browser, *FLAGS, f"--user-data-dir={home}", scheme, "--virtual-time-budget=20000", "--dump-dom"]
-    done = subprocess.run(
-        [*command, probe.as_uri()], capture_output=True, text=True, timeout=120, check=False,
-        env={**os.environ, "HOME": str(home)},
-    )  # fmt: skip
-    found = re.search(r'<pre id="out">(.+?)</pre>', done.stdout, re.DOTALL)
-    assert found, done.stderr[-2000:]
-    pages_seen = json.loads(found.group(1).replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&"))
+    pages_seen = json.loads(browsing.said(probe, request.param, tmp_path_factory.mktemp("browser")))
     assert len(pages_seen) == len(wanted)
     return request.param, pages_seen
 
