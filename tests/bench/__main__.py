@@ -11,10 +11,13 @@ from rich.console import Console
 from rich.table import Table
 
 from lqw.collect.calibrate import Load, calibrate, null_server
+from lqw.release.many import verify_many
 from lqw.testing.receipts import adopt_floor, gate_receipt
 from lqw.testing.synthetic import synthetic_params
+from tests.support.scratch import Scratch
 
 REPEATS = 5
+MANY = 64  # receipts, enough to start every processor
 READ_AND_HASH = "import json,hashlib,sys;d=open(sys.argv[1],'rb').read();json.loads(d);hashlib.sha256(d).hexdigest()"
 LOADS = (Load(streams=4, gap_ms=5.0, tokens=200, rounds=5), Load(streams=16, gap_ms=2.0, tokens=500, rounds=3))
 
@@ -46,6 +49,30 @@ def _verify(place):
     return table
 
 
+def _release(place):
+    """Return a table of ``lqw verify --tag`` on a release of 60 rows, and of ``--all`` on many receipts."""
+    table = Table("what", "bytes", "lqw", "read + hash, s", "ratio", title="a release in git, median of 5, cold")
+    scratch = Scratch(place / "release", more_models=29).begin().adopt()
+    scratch.release("1.1.0")
+    receipt = scratch.measure("1.1.0")
+    scratch.commit("receipt of 1.1.0")
+    verify = [sys.executable, "-c", "from lqw.cli.app import main; main()", "verify", "--repo", str(scratch.root)]
+    bare = _seconds([sys.executable, "-c", READ_AND_HASH, str(receipt)])
+    size = f"{receipt.stat().st_size:,}"
+    for what, options in (("--tag v1.1.0, 60 rows", ["--tag", "v1.1.0"]), ("--history", ["--history"])):
+        ours = _seconds([*verify, *options])
+        table.add_row(what, size, f"{ours:.2f} s", f"{bare:.3f}", f"{ours / bare:.1f}×")
+    small = place / "1.json"
+    for what, path in (("--all, 60 rows each", receipt), ("--all, 8 rows each", small)):
+        begun = time.perf_counter()
+        verify_many([path] * MANY)
+        rate = MANY / (time.perf_counter() - begun)
+        table.add_row(
+            what, f"{path.stat().st_size:,}", f"{rate:.0f} receipts/s", f"{bare:.3f}", f"{rate * bare:.2f} a read"
+        )
+    return table
+
+
 def _client(place):
     table = Table(
         "load", "TTFT p50", "TTFT p99", "ITL p50", "ITL p99", "CPU", title="client error against the null server, ms"
@@ -62,11 +89,12 @@ def _client(place):
 
 
 def main():
-    """Print both tables."""
+    """Print the tables."""
     console = Console()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         console.print(_verify(place))
+        console.print(_release(place))
         console.print(_client(place))
 
 

@@ -35,8 +35,10 @@ ENVIRONMENT = {
 class Scratch:
     """A work tree. Everything that is measured is of one host, ``lambda``."""
 
-    def __init__(self, root, hosts=("lambda",)):
+    def __init__(self, root, hosts=("lambda",), more_models=0):
         self.root, self.hosts, self.seed = Path(root), list(hosts), 5
+        others = [{"name": f"m{at}", "gguf": "m.gguf", "sha256": name_sha256("gguf", at)} for at in range(more_models)]
+        self.models = [{"name": MODEL, "gguf": "m.gguf", "sha256": GGUF}, *others]
 
     def git(self, *arguments, check=True, **options):
         """Run git here; return what it printed."""
@@ -99,7 +101,7 @@ class Scratch:
         spec = {
             "schema": "lqw-release/1", "release": version, "hosts": self.hosts, "protocol": "small", "seed": 7,
             "subject": {**engine, "sha256": sha256, "commit": measured}, "comparator": engine,
-            "models": [{"name": MODEL, "gguf": "m.gguf", "sha256": GGUF}], "blessed": MODEL, **more,
+            "models": self.models, "blessed": MODEL, **more,
         }  # fmt: skip
         self.write(f"params/{version}.yaml", spec)
         for host in self.hosts:
