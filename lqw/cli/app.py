@@ -9,6 +9,7 @@ import typer
 
 from lqw.cli import (
     baseline,
+    calibrate,
     demo,
     doctor,
     gate,
@@ -49,6 +50,7 @@ app.command("show")(show.show)
 app.command("report")(report.report)
 app.command("power")(power.power)
 app.command("synth")(synth.synth)
+app.command("calibrate")(calibrate.calibrate)
 app.add_typer(parity.app, name="parity")
 app.add_typer(reference.app, name="reference")
 
