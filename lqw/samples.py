@@ -23,6 +23,7 @@ __all__ = [
     "RequestSample",
     "ServerTimings",
     "StartRecord",
+    "Twin",
 ]
 
 
@@ -71,6 +72,7 @@ class RequestSample(Record):
     status: int | None = None
     text_sha256: str | None = None
     ids_sha256: str | None = None
+    constant_run: int | None = None  # longest run of one token (of one word, where the stream has no ids)
     timings: ServerTimings | None = None
     failure: Failure | None = None
 
@@ -156,17 +158,30 @@ class Answer(Record):
     """One untimed answer at temperature 0."""
 
     prompt: str  # name in the identity prompts
-    shape: str  # "single", later "agg@4", "cached"
+    shape: str  # "single", "cached", "agg@4"
     repeat: int = Field(ge=0)
+    stream: int = Field(default=0, ge=0)  # which of the streams that ran together
     prompt_tokens: int | None = None
     ids: list[int] | None = None
     text: str = Field(max_length=100_000)
     finish: str = ""
+    margins: list[float] | None = None  # nats by which each token led its runner-up, where the engine tells
+    failure: Failure | None = None
+
+
+class Twin(Record):
+    """The untimed answer to a prompt that is also timed: the timed ones must carry its hash."""
+
+    step: str
+    prompt_sha256: str
+    want_tokens: int = Field(ge=1)
+    text_sha256: str | None = None
+    ids_sha256: str | None = None
     failure: Failure | None = None
 
 
 class IdentityRecord(Record):
-    """The subject's answers to the identity prompts, from a start of their own (serial, one slot, no cache)."""
+    """The subject's answers to the identity prompts, from starts of their own: serial first, then at each shape."""
 
     kind: Literal["identity"] = "identity"
     model: str
@@ -175,4 +190,5 @@ class IdentityRecord(Record):
     wall_s: float = Field(ge=0)
     engine: EngineFacts | None = None
     answers: list[Answer] = []
+    twins: list[Twin] = []
     failure: Failure | None = None

@@ -1,4 +1,4 @@
-"""One engine start: of an arm, with its timed requests, or of the subject alone, for its answers."""
+"""One engine start of an arm, with its timed requests."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from lqw.collect.steps import Asker, run_step
 from lqw.collect.texts import make_text_prompts
 from lqw.collect.transport import quiet
 from lqw.collect.watch import StartWatch
-from lqw.engines.base import Prompt, StartRequest
+from lqw.engines.base import StartRequest
 from lqw.engines.registry import get_engine
 from lqw.engines.starting import start_engine
 from lqw.host.memory import MemorySampler
 from lqw.outcomes import Arm
-from lqw.samples import Failure, IdentityRecord, StartRecord
+from lqw.samples import Failure, StartRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,12 +28,9 @@ if TYPE_CHECKING:
     from lqw.host.gpu import Gpu
     from lqw.params import EngineSpec, Params
     from lqw.plan import StartKey
-    from lqw.samples import Answer, RequestSample
+    from lqw.samples import Answer, RequestSample, Twin
 
-__all__ = ["Site", "identity_start", "timed_start", "utc_now"]
-
-IDENTITY_SPARE_TOKENS = 512
-"""Context an identity prompt may take besides its answer; the fixed prompts are far shorter."""
+__all__ = ["Found", "Site", "timed_start", "utc_now"]
 
 
 def utc_now() -> str:
@@ -97,18 +94,19 @@ class Site:
 
 
 @dataclass(slots=True)
-class _Found:
+class Found:
     """What a start has given so far; a failure keeps what came before it."""
 
     engine: Any = None
     ready_s: float | None = None
     requests: list[RequestSample] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
+    twins: list[Twin] = field(default_factory=list)
     memory: Any = None
     failure: Failure | None = None
 
 
-def _ask_all(site: Site, running: RunningEngine, key: StartKey, origin_ns: int, found: _Found) -> None:
+def _ask_all(site: Site, running: RunningEngine, key: StartKey, origin_ns: int, found: Found) -> None:
     launch, prompts = site.params.protocol.launches[key.launch], site.prompts_for(key.model, running)
     if isinstance(prompts, Failure):
         found.failure = prompts
@@ -136,7 +134,7 @@ def timed_start(site: Site, key: StartKey, position: int, telemetry: dict[str, A
     HostBusy
         Somebody else computed on the GPU meanwhile.
     """
-    began_utc, origin_ns, found = utc_now(), time.perf_counter_ns(), _Found()
+    began_utc, origin_ns, found = utc_now(), time.perf_counter_ns(), Found()
     with StartWatch(site.gpu) as watch:
         _time(site, key, origin_ns, found)
     watch.require_alone()
@@ -158,7 +156,7 @@ def timed_start(site: Site, key: StartKey, position: int, telemetry: dict[str, A
     )
 
 
-def _time(site: Site, key: StartKey, origin_ns: int, found: _Found) -> None:
+def _time(site: Site, key: StartKey, origin_ns: int, found: Found) -> None:
     spec = site.spec(key.arm)
     outcome = start_engine(
         site.engine(key.arm),
@@ -179,104 +177,5 @@ def _time(site: Site, key: StartKey, origin_ns: int, found: _Found) -> None:
     with outcome as running:
         found.engine, found.ready_s = running.facts, running.ready_s
         _ask_all(site, running, key, origin_ns, found)
-        left = running.stop()
-    found.failure = found.failure or left
-
-
-def _prompts_first(site: Site, model: str) -> Failure | None:
-    """Have the comparator make the prompts where the subject takes text only: its tokenizer need not be exact."""
-    if site.engine(Arm.SUBJECT).takes == "ids" or site.prompts.get(model) is not None:
-        return None
-    outcome = _start_alone(site, model, Arm.COMPARATOR, "prompts")
-    if isinstance(outcome, Failure):
-        return outcome
-    with outcome as running:
-        made = site.prompts_for(model, running)
-    return made if isinstance(made, Failure) else None
-
-
-def _identity_prompts(site: Site, running: RunningEngine) -> dict[str, Prompt] | Failure:
-    asked: dict[str, Prompt] = {}
-    for name, text in site.params.prompts.items():
-        ids = running.tokenize(text) if running.engine.takes == "ids" else []
-        if isinstance(ids, Failure):
-            return ids
-        asked[name] = Prompt(tuple(ids), text)
-    return asked
-
-
-def _answer_all(site: Site, running: RunningEngine, model: str, found: _Found) -> None:
-    prompts = site.prompts_for(model, running)  # made here, so that no timed start has to
-    asked = prompts if isinstance(prompts, Failure) else _identity_prompts(site, running)
-    if isinstance(asked, Failure):
-        found.failure = asked
-        return
-    identity = site.params.protocol.identity
-    for repeat in range(identity.repeats):
-        for name, prompt in asked.items():
-            answer = running.answer(
-                prompt,
-                identity.output_tokens,
-                name=name,
-                repeat=repeat,
-                timeout_s=site.params.protocol.request_timeout_s,
-            )
-            found.answers.append(answer)
-            if answer.failure is not None and (died := running.died(answer.failure)) is not None:
-                found.failure = died
-                return
-
-
-def identity_start(site: Site, model: str, position: int) -> IdentityRecord:
-    """Start the subject serially (one slot, no cache) and return its greedy answers to the fixed prompts.
-
-    Raises
-    ------
-    HostBusy
-        Somebody else computed on the GPU meanwhile.
-    """
-    began_utc, began, found = utc_now(), time.perf_counter(), _Found()
-    with StartWatch(site.gpu) as watch:
-        _answer(site, model, found)
-    watch.require_alone()
-    return IdentityRecord(
-        model=model,
-        position=position,
-        started_utc=began_utc,
-        wall_s=time.perf_counter() - began,
-        engine=found.engine,
-        answers=found.answers,
-        failure=found.failure,
-    )
-
-
-def _start_alone(site: Site, model: str, arm: Arm, name: str) -> RunningEngine | Failure:
-    """Start an arm with one slot, for what is not timed."""
-    protocol = site.params.protocol
-    return start_engine(
-        site.engine(arm),
-        StartRequest(
-            spec=site.spec(arm),
-            model_path=site.models[model],
-            slots=1,
-            context_tokens_per_slot=protocol.identity.output_tokens + IDENTITY_SPARE_TOKENS,
-            compute=site.params.host.compute,
-            run_id=site.run_id,
-            log_path=site.log_path(f"{model}/{name}"),
-            timeout_s=protocol.start_timeout_s,
-            arm=arm,
-        ),
-    )
-
-
-def _answer(site: Site, model: str, found: _Found) -> None:
-    outcome = _prompts_first(site, model) or _start_alone(site, model, Arm.SUBJECT, "identity")
-    if isinstance(outcome, Failure):
-        found.failure = outcome
-        return
-    with outcome as running:
-        found.engine = running.facts
-        _answer_all(site, running, model, found)
-        found.failure = found.failure or running.moved_off()
         left = running.stop()
     found.failure = found.failure or left

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lqw.collect.arms import Site, identity_start, timed_start
+from lqw.collect.arms import Site, timed_start
 from lqw.collect.header import refuse_other_binary
+from lqw.collect.identity import identity_start
 from lqw.collect.pace import Pace
 from lqw.collect.summary import Tally
 from lqw.journal import read_journal

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from lqw.canonical import sha256_bytes, sha256_json
 from lqw.collect.streams import Told, understand
 from lqw.collect.wire import Response, WireError, read_response
+from lqw.correctness.detectors import longest_run
 from lqw.outcomes import Reason
 from lqw.samples import Failure, RequestSample, ServerTimings
 
@@ -172,6 +173,7 @@ def sample_of(
         status=response.status if response is not None else None,
         text_sha256=sha256_bytes(told.text.encode()) if stamps else None,
         ids_sha256=sha256_json(told.ids) if stamps and len(told.ids) == sum(told.tokens) else None,
+        constant_run=longest_run(told.ids or told.text.split()) if stamps else None,
         timings=told.timings,
         failure=failure,
     )

@@ -68,4 +68,4 @@ def judge_correctness(
     task: IdentityTask,
 ) -> CorrectnessResult:
     """Return everything stage 20 decides: :func:`judge_identity`, then :func:`judge_timed`, merged."""
-    return judge_identity(records, reference, rows, purpose, task=task).merged(judge_timed(starts, rows))
+    return judge_identity(records, reference, rows, purpose, task=task).merged(judge_timed(starts, rows, records))

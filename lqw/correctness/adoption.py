@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lqw.correctness.reference import first_difference
+from lqw.correctness.shapes import is_strict
 from lqw.samples import Answer
 
 if TYPE_CHECKING:
@@ -29,8 +30,10 @@ class Adoption:
 
 
 def model_difference(held: ModelReference, new: ModelReference) -> str | None:
-    """Return the first place where two references of the same model bytes part, or None."""
+    """Return the first place where two references of the same model bytes part at a strict shape, or None."""
     for shape, prompts in held.shapes.items():
+        if not is_strict(shape):
+            continue  # parallel answers differ lawfully; the first ones stay
         for prompt, before in prompts.items():
             now = new.shapes.get(shape, {}).get(prompt)
             if now is None:
@@ -48,8 +51,8 @@ def adopt_reference(held: IdentityReference | None, new: IdentityReference) -> A
     """Return the host's reference after an adopt run.
 
     Answers to other prompts, or of another length, cannot be compared: they replace the whole reference, as a
-    changed protocol starts a new epoch. Otherwise models of new bytes join, models that the run did not have stay,
-    and a model whose answers changed is refused.
+    changed protocol starts a new epoch. Otherwise models of new bytes join, as do shapes that were not held, models
+    that the run did not have stay, and a model whose answers changed is refused.
 
     Parameters
     ----------
@@ -72,6 +75,9 @@ def adopt_reference(held: IdentityReference | None, new: IdentityReference) -> A
             added.append(name)
         elif (difference := model_difference(before, model)) is not None:
             refused[name] = difference
+        elif model.shapes.keys() - before.shapes.keys():
+            models[name] = before.model_copy(update={"shapes": {**model.shapes, **before.shapes}})
+            added.append(name)
         else:
             kept.append(name)
     reference = held.model_copy(update={"models": models, "release": new.release if added else held.release})

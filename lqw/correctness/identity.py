@@ -18,6 +18,7 @@ from lqw.correctness.reference import (
     reference_answer,
 )
 from lqw.correctness.result import Check, Compared, CorrectnessResult, IdentityTask, voids_of
+from lqw.correctness.shapes import SINGLE, is_strict
 from lqw.outcomes import Purpose, Reason
 
 if TYPE_CHECKING:
@@ -26,22 +27,11 @@ if TYPE_CHECKING:
     from lqw.metrics import RowId
     from lqw.samples import Answer, IdentityRecord
 
-__all__ = ["SINGLE", "judge_identity", "reference_from"]
-
-SINGLE = "single"
-
-
-def _strict(shape: str) -> bool:
-    """Return whether identity at this shape voids.
-
-    Parallel streams meet in batches of another composition every time, which legitimately changes greedy output
-    (14 to 15 of 16 answers equal to serial on llama.cpp): there a difference is a flag. Garbage voids everywhere.
-    """
-    return not shape.startswith("agg@")
+__all__ = ["judge_identity", "reference_from"]
 
 
 def _name(answer: Answer) -> str:
-    return f"{answer.prompt}#{answer.repeat}"
+    return f"{answer.prompt}#{answer.repeat}" + (f" stream {answer.stream}" if not is_strict(answer.shape) else "")
 
 
 def _started(model: str, records: Sequence[IdentityRecord]) -> Iterator[Check]:
@@ -63,8 +53,8 @@ def _complete(model: str, answers: Sequence[Answer], task: IdentityTask) -> Iter
         elif answer.prompt not in task.prompts:
             detail = f"{_name(answer)}: no such prompt was planned"
             yield Check(model, "answers", answer.shape, answer.prompt, "void", detail, Reason.VOID_CORRECTNESS)
-    for shape in dict.fromkeys([SINGLE, *(answer.shape for answer in answers)]):
-        for prompt in task.prompts:
+    for shape in dict.fromkeys([SINGLE, *task.at_shapes, *(answer.shape for answer in answers)]):
+        for prompt in task.asked_at(shape):
             got = sum(1 for a in answers if (a.shape, a.prompt) == (shape, prompt))
             if got < task.repeats:
                 detail = f"{got} of {task.repeats} answers are there: identity is not shown"
@@ -86,7 +76,7 @@ def _self(model: str, answers: Sequence[Answer]) -> Iterator[Check]:
         bad = [f"{name} against {_name(first)}: {diff}" for name, diff in differences if diff is not None]
         if not bad:
             yield Check(model, "self", shape, prompt, "ok", f"{len(others) + 1} answers identical")
-        elif _strict(shape):
+        elif is_strict(shape):
             yield Check(model, "self", shape, prompt, "void", bad[0], Reason.VOID_NONDETERMINISTIC)
         else:
             yield Check(model, "self", shape, prompt, "flag", bad[0])
@@ -119,7 +109,7 @@ def _unusable(model: str, reference: IdentityReference | None, task: IdentityTas
 
 
 def _deviation(model: str, shape: str, prompt: str, text: str, reason: Reason) -> Check:
-    if _strict(shape):
+    if is_strict(shape):
         return Check(model, "reference", shape, prompt, "void", text, reason)
     return Check(model, "reference", shape, prompt, "flag", text)
 

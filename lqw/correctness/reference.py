@@ -38,6 +38,7 @@ class ReferenceAnswer(Record):
     text: str = Field(max_length=100_000)
     tokens: int | None = None
     prompt_tokens: int | None = None
+    margins: list[float] | None = None  # nats by which each token led its runner-up, where the engine told
 
     @model_validator(mode="after")
     def _whole(self) -> ReferenceAnswer:
@@ -80,12 +81,17 @@ class Difference:
     index: int
     before: str
     now: str
+    margins: tuple[float | None, float | None] = (None, None)  # nats, before and now
 
     def __str__(self) -> str:
         """Return one clause for people."""
         if self.unit == "prompt length":
             return f"the prompt counted {self.before} tokens before, {self.now} now"
-        return f"{self.unit} {self.index} differs: {self.before} before, {self.now} now"
+        before, now = (
+            text if margin is None else f"{text} (led its runner-up by {margin:.3f} nats)"
+            for text, margin in zip((self.before, self.now), self.margins, strict=True)
+        )
+        return f"{self.unit} {self.index} differs: {before} before, {now} now"
 
 
 def reference_answer(answer: Answer) -> ReferenceAnswer:
@@ -96,6 +102,7 @@ def reference_answer(answer: Answer) -> ReferenceAnswer:
         text=answer.text,
         tokens=None if answer.ids is None else len(answer.ids),
         prompt_tokens=answer.prompt_tokens,
+        margins=answer.margins,
     )
 
 
@@ -132,7 +139,12 @@ def first_difference(before: ReferenceAnswer, now: Answer) -> Difference | None:
     if index is None:
         return None
     old = _shown(before.text, before.ids, index, characters)
-    return Difference("token", index, old, _shown(now.text, now.ids, index, characters))
+    margins = (_margin(before.margins, index), _margin(now.margins, index))
+    return Difference("token", index, old, _shown(now.text, now.ids, index, characters), margins)
+
+
+def _margin(margins: Sequence[float] | None, index: int) -> float | None:
+    return margins[index] if margins is not None and index < len(margins) else None
 
 
 def parse_reference(data: bytes | str | dict[str, Any], *, name: str = "reference.json") -> IdentityReference:

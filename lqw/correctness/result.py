@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ValidationError
 
 from lqw.canonical import sha256_json
+from lqw.correctness.shapes import other_shapes
 from lqw.errors import IntegrityError
 from lqw.metrics import RowId
 from lqw.outcomes import Reason
@@ -41,6 +42,8 @@ class IdentityTask:
         Name → text.
     output_tokens, repeats : int
         Tokens an answer was to have, and how often each prompt was asked (at least two, for self-identity).
+    at_shapes : dict
+        Shape besides ``single`` → names of the prompts that were asked again there.
     """
 
     models: Mapping[str, str]
@@ -49,6 +52,11 @@ class IdentityTask:
     prompts: Mapping[str, str]
     output_tokens: int
     repeats: int
+    at_shapes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def asked_at(self, shape: str) -> Sequence[str]:
+        """Return the names of the prompts that were asked at *shape*."""
+        return self.at_shapes.get(shape, tuple(self.prompts))
 
     @property
     def prompts_sha256(self) -> str:
@@ -67,12 +75,22 @@ class IdentityTask:
                 prompts=dict(header.params["prompts"]),
                 output_tokens=identity["output_tokens"],
                 repeats=identity["repeats"],
+                at_shapes=_at_shapes(header.params["protocol"], tuple(header.params["prompts"])),
             )
         except (KeyError, TypeError, ValueError) as err:
             raise IntegrityError(f"journal header: params hold no identity task: {err!r}") from err
         if type(task.output_tokens) is not int or type(task.repeats) is not int or not task.prompts:
             raise IntegrityError("journal header: params hold no identity task: counts or prompts missing")
         return task
+
+
+def _at_shapes(protocol: Mapping[str, Any], prompts: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Return what was asked at the other shapes; journals from before there were any do not hold the field."""
+    if "at_shapes" not in protocol["identity"]:
+        return {}
+    steps = [(step["kind"], step["streams"]) for launch in protocol["launches"] for step in launch["steps"]]
+    names = protocol["identity"]["at_shapes"]
+    return dict.fromkeys(other_shapes(steps), prompts if names is None else tuple(names))
 
 
 @dataclass(frozen=True, slots=True)

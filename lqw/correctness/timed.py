@@ -1,7 +1,8 @@
 """The timed requests carry the hash of what they answered: equal work must have given equal answers.
 
-The identity answers come from a start of their own. Without this check an engine could answer rightly there and
-emit anything while the clock runs.
+The identity answers come from starts of their own. Without these checks an engine could answer rightly there and
+emit anything while the clock runs. Three things are looked at: the same prompt has one answer over all starts; a
+prompt that was also asked untimed (its twin) has that answer; no timed stream repeats one token.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lqw.correctness.detectors import CONSTANT_RUN
 from lqw.correctness.result import Check, CorrectnessResult, voids_of
 from lqw.outcomes import Arm, Reason
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lqw.metrics import RowId
-    from lqw.samples import RequestSample, StartRecord
+    from lqw.samples import IdentityRecord, RequestSample, StartRecord
 
 __all__ = ["judge_timed"]
 
@@ -74,8 +76,41 @@ def _step(model: str, step: str, groups: dict[tuple[str, int], list[_Seen]]) -> 
         yield Check(model, "timed", step, "", "ok", f"{pairs + len(groups)} answers to {len(groups)} prompts agree")
 
 
-def judge_timed(starts: Sequence[StartRecord], rows: Sequence[RowId]) -> CorrectnessResult:
-    """Compare the subject's timed answers with each other, over all starts.
+def _garbage(model: str, step: str, groups: dict[tuple[str, int], list[_Seen]]) -> Iterator[Check]:
+    """Void a step in which any stream repeats one token, whatever else agrees: parallel ones are seen here alone."""
+    seen = [one for group in groups.values() for one in group]
+    bad = [one for one in seen if (one.request.constant_run or 0) >= CONSTANT_RUN]
+    if bad:
+        more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
+        detail = f"{bad[0].where}: one token {bad[0].request.constant_run} times in a row{more}"
+        yield Check(model, "constant_run", step, "", "void", detail, Reason.VOID_GARBAGE)
+
+
+def _twins(
+    model: str, records: Sequence[IdentityRecord], timed: dict[str, dict[tuple[str, int], list[_Seen]]]
+) -> Iterator[Check]:
+    """Compare each untimed twin with the timed answers to the same prompt."""
+    for twin in (twin for record in records if record.model == model for twin in record.twins):
+        if twin.failure is not None:
+            yield Check(model, "twin", twin.step, "", "void", twin.failure.detail, twin.failure.reason)
+            continue
+        seen = timed.get(twin.step, {}).get((twin.prompt_sha256, twin.want_tokens), [])
+        by = "ids_sha256" if twin.ids_sha256 is not None and _hash_of(seen) == "ids_sha256" else "text_sha256"
+        told = [one for one in seen if getattr(one.request, by) is not None]
+        other = next((one for one in told if getattr(one.request, by) != getattr(twin, by)), None)
+        if other is not None:
+            detail = f"{other.where} answered other than the same prompt does untimed"
+            yield Check(model, "twin", twin.step, "", "void", detail, Reason.VOID_CORRECTNESS)
+        elif told:
+            what = by.removesuffix("_sha256")
+            detail = f"{len(told)} timed answers are the untimed one by {what}"
+            yield Check(model, "twin", twin.step, "", "ok", detail)
+
+
+def judge_timed(
+    starts: Sequence[StartRecord], rows: Sequence[RowId], records: Sequence[IdentityRecord] = ()
+) -> CorrectnessResult:
+    """Compare the subject's timed answers with each other, over all starts, and with their untimed twins.
 
     Cold and decode steps void the model's rows where the same prompt got two answers. Cached and aggregate steps
     flag only: reuse and the composition of a batch legitimately change greedy output (PITFALLS 50).
@@ -86,11 +121,13 @@ def judge_timed(starts: Sequence[StartRecord], rows: Sequence[RowId]) -> Correct
         All of the journal; the comparator's and failed requests are passed over (a failed one fails its row).
     rows : sequence of RowId
         The plan's.
+    records : sequence of IdentityRecord
+        With the twins.
     """
-    checks = [
-        check
-        for model in dict.fromkeys(row.model for row in rows)
-        for step, groups in sorted(_timed(starts, model).items())
-        for check in _step(model, step, groups)
-    ]
+    checks: list[Check] = []
+    for model in dict.fromkeys(row.model for row in rows):
+        timed = _timed(starts, model)
+        for step, groups in sorted(timed.items()):
+            checks += [*_step(model, step, groups), *_garbage(model, step, groups)]
+        checks += _twins(model, records, timed)
     return CorrectnessResult(voids_of(checks, rows), tuple(checks), {})

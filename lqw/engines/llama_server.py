@@ -26,6 +26,7 @@ from lqw.engines.binaries import executable_sha256
 from lqw.engines.checks import check_binary, check_settings
 from lqw.engines.control import ControlError
 from lqw.engines.environment import scrubbed
+from lqw.engines.logprobs import margins_of
 from lqw.errors import ParamsError
 from lqw.outcomes import Reason
 from lqw.samples import Failure
@@ -195,6 +196,7 @@ class LlamaServer:
                 "ids": _ids(value, "tokens"),
                 "text": str(value.get("content", "")),
                 "finish": str(value.get("stop_type", "")),
+                "margins": margins_of(value),
             }
         )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from lqw.engines.control import Control, ControlError
+from lqw.engines.logprobs import with_margins
 from lqw.host.memory import MemorySampler
 from lqw.host.supervise import log_tail
 from lqw.outcomes import Reason
@@ -107,12 +108,19 @@ class RunningEngine:
         name: str,
         shape: str = "single",
         repeat: int = 0,
+        stream: int = 0,
         cache: bool = False,
+        margins: bool = False,
         timeout_s: float = 600.0,
     ) -> Answer:
-        """Return the untimed greedy answer to *prompt*, ids included where the engine gives them; never raises."""
-        blank = Answer(prompt=name, shape=shape, repeat=repeat, text="")
+        """Return the untimed greedy answer to *prompt*, ids included where the engine gives them; never raises.
+
+        *margins* asks for each token's lead over its runner-up, which only llama-server's API gives without ado.
+        """
+        blank = Answer(prompt=name, shape=shape, repeat=repeat, stream=stream, text="")
         request = self.request_body("identity", prompt, n_predict, cache=cache, stream=False)
+        if margins and self.stream_format == "llama":
+            request = with_margins(request)
         try:
             with Control(self.host, self.port, timeout_s=timeout_s) as control:
                 return self.engine.answer(control, request, blank)

@@ -180,6 +180,15 @@ def load_params(path: Path | str, *, host: str | None = None) -> Params:
         root,
         remedy="add the identity prompts the protocol names",
     )
+    unknown = sorted(set(protocol.identity.at_shapes or ()) - set(prompts.prompts))
+    if unknown:
+        raise ParamsError(
+            file=str(root / "protocols" / f"{release.protocol}.yaml"),
+            field="identity.at_shapes",
+            value=", ".join(unknown),
+            problem=f"not in prompts/{protocol.identity.prompts}",
+            remedy=f"one or more of {', '.join(prompts.prompts)}",
+        )
     return Params(
         path=str(path),
         release=release.on(chosen),

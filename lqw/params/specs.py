@@ -129,9 +129,14 @@ class LaunchSpec(Strict):
 
 
 class IdentitySpec(Strict):
-    """Token identity: which prompts, how many tokens, how often (self-identity needs two)."""
+    """Token identity: which prompts, how many tokens, how often (self-identity needs two).
+
+    ``at_shapes`` names the prompts that are asked again at every other shape the protocol times (cached prefix, each
+    number of parallel streams); without it, all of them.
+    """
 
     prompts: str = "identity.yaml"
+    at_shapes: list[Name] | None = Field(default=None, min_length=1)
     output_tokens: int = Field(default=64, ge=8, le=4096)
     repeats: int = Field(default=2, ge=2, le=10)
 

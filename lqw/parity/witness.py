@@ -7,13 +7,14 @@ carry the same prompt, so every slot must give the reference's tokens (PARITY, "
 from __future__ import annotations
 
 import datetime as dt
-import threading
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lqw.canonical import sha256_json
 from lqw.correctness.detectors import CONSTANT_RUN, longest_run
 from lqw.engines.control import Control, ControlError
+from lqw.engines.together import together
 from lqw.parity.blessed import commit_of
 from lqw.parity.serving import BATCH, PROBE, WITNESS_VERSION
 from lqw.parity.telemetry import Formed, LlamaTelemetry, LogTelemetry
@@ -82,19 +83,8 @@ def common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
 
 def _together(target: Target, prompt: Prompt, tokens: int, c: int) -> list[Answer]:
     """Return c answers whose requests left together."""
-    answers: list[Answer | None] = [None] * c
-    barrier = threading.Barrier(c)
-
-    def one(index: int) -> None:
-        barrier.wait()
-        answers[index] = target.ask(prompt, tokens, index, f"agg@{c}")
-
-    threads = [threading.Thread(target=one, args=(index,)) for index in range(c)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return [answer for answer in answers if answer is not None]
+    shape = f"agg@{c}"
+    return together([partial(target.ask, prompt, tokens, index, shape) for index in range(c)])
 
 
 def _slot(answer: Answer, reference: Sequence[int], first: Sequence[int]) -> dict[str, Any]:

@@ -158,9 +158,10 @@ def _resume(order: Order, params: Params) -> Prepared:
 def _replay(order: Order, params: Params, store: Path) -> Prepared:
     """Make a run of a recorded journal: stages 20–40 judge it, nothing is measured."""
     source = order.journal or Path()
+    from lqw.receipt import params_of  # noqa: PLC0415
+
     journal = read_journal(source)
-    plan = build_plan(params, journal.header.purpose)
-    if journal.header.plan_sha256 != plan.sha256:
+    if params_of(journal.header).resolved() != params.resolved():  # typed: a field added since has its default
         raise UsageError(
             f"{source}: measured with other parameters than {order.params_file}",
             remedy="name the release file it was measured with",

@@ -1,0 +1,238 @@
+"""The subject's untimed answers: to the fixed prompts at every shape the gate times, and to prompts that are timed.
+
+One start with one slot answers serially, cold and with a cached prefix; one more start for each number of parallel
+streams answers with that many requests in flight, always: a stream without a prompt of its own repeats another's.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lqw.canonical import sha256_bytes, sha256_json
+from lqw.collect.arms import Found, Site, utc_now
+from lqw.collect.watch import StartWatch
+from lqw.correctness.shapes import CACHED, SINGLE, other_shapes, streams_of
+from lqw.engines.base import Prompt, StartRequest
+from lqw.engines.starting import start_engine
+from lqw.engines.together import together
+from lqw.outcomes import Arm
+from lqw.samples import Failure, IdentityRecord, Twin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lqw.collect.prompts import PromptSet
+    from lqw.engines.running import RunningEngine
+    from lqw.params import StepSpec
+    from lqw.samples import Answer
+
+__all__ = ["identity_start"]
+
+SPARE_TOKENS = 512
+"""Context a prompt may take besides its answer; the fixed prompts are far shorter."""
+
+Asked = dict[str, Prompt]
+
+
+def identity_start(site: Site, model: str, position: int) -> IdentityRecord:
+    """Start the subject for each shape and return its greedy answers.
+
+    Raises
+    ------
+    HostBusy
+        Somebody else computed on the GPU meanwhile.
+    """
+    began_utc, began, found = utc_now(), time.perf_counter(), Found()
+    with StartWatch(site.gpu) as watch:
+        found.failure = _prompts_first(site, model)
+        for shape in (SINGLE, *_parallel_shapes(site)):
+            if found.failure is None:
+                _at(site, model, shape, found)
+    watch.require_alone()
+    return IdentityRecord(
+        model=model,
+        position=position,
+        started_utc=began_utc,
+        wall_s=time.perf_counter() - began,
+        engine=found.engine,
+        answers=found.answers,
+        twins=found.twins,
+        failure=found.failure,
+    )
+
+
+def _steps(site: Site) -> list[StepSpec]:
+    return [step for launch in site.params.protocol.launches for step in launch.steps]
+
+
+def _shapes(site: Site) -> tuple[str, ...]:
+    return other_shapes((step.kind, step.streams) for step in _steps(site))
+
+
+def _parallel_shapes(site: Site) -> list[str]:
+    return [shape for shape in _shapes(site) if streams_of(shape) > 1]
+
+
+def _prompts_first(site: Site, model: str) -> Failure | None:
+    """Have the comparator make the prompts where the subject takes text only: its tokenizer need not be exact."""
+    if site.engine(Arm.SUBJECT).takes == "ids" or site.prompts.get(model) is not None:
+        return None
+    outcome = _start_alone(site, model, Arm.COMPARATOR, "prompts")
+    if isinstance(outcome, Failure):
+        return outcome
+    with outcome as running:
+        made = site.prompts_for(model, running)
+    return made if isinstance(made, Failure) else None
+
+
+def _start_alone(site: Site, model: str, arm: Arm, name: str, slots: int = 1) -> RunningEngine | Failure:
+    """Start an arm for what is not timed."""
+    protocol = site.params.protocol
+    return start_engine(
+        site.engine(arm),
+        StartRequest(
+            spec=site.spec(arm),
+            model_path=site.models[model],
+            slots=slots,
+            context_tokens_per_slot=max(_tokens_needed(site), protocol.identity.output_tokens + SPARE_TOKENS),
+            compute=site.params.host.compute,
+            run_id=site.run_id,
+            log_path=site.log_path(f"{model}/{name}"),
+            timeout_s=protocol.start_timeout_s,
+            arm=arm,
+        ),
+    )
+
+
+def _at(site: Site, model: str, shape: str, found: Found) -> None:
+    """Start the subject for one shape and ask it."""
+    name = "identity" if shape == SINGLE else f"identity_{shape}"
+    outcome = _start_alone(site, model, Arm.SUBJECT, name, streams_of(shape))
+    if isinstance(outcome, Failure):
+        found.failure = outcome
+        return
+    with outcome as running:
+        found.engine = found.engine or running.facts
+        _ask(site, running, model, shape, found)
+        found.failure = found.failure or running.moved_off()
+        left = running.stop()
+    found.failure = found.failure or left
+
+
+def _ask(site: Site, running: RunningEngine, model: str, shape: str, found: Found) -> None:
+    prompts = site.prompts_for(model, running)  # made here, so that no timed start has to
+    asked = prompts if isinstance(prompts, Failure) else _identity_prompts(site, running)
+    if isinstance(prompts, Failure) or isinstance(asked, Failure):
+        found.failure = prompts if isinstance(prompts, Failure) else asked if isinstance(asked, Failure) else None
+        return
+    again = {name: asked[name] for name in site.params.protocol.identity.at_shapes or asked}
+    if shape != SINGLE:
+        _take(running, _in_parallel(site, running, again, shape), found)
+        return
+    _take(running, _serially(site, running, asked), found)
+    if CACHED in _shapes(site) and found.failure is None:
+        _take(running, _cached(site, running, again), found)
+    if found.failure is None:
+        found.twins += _twins(site, running, prompts)
+
+
+def _identity_prompts(site: Site, running: RunningEngine) -> Asked | Failure:
+    asked: Asked = {}
+    for name, text in site.params.prompts.items():
+        ids = running.tokenize(text) if running.engine.takes == "ids" else []
+        if isinstance(ids, Failure):
+            return ids
+        asked[name] = Prompt(tuple(ids), text)
+    return asked
+
+
+def _take(running: RunningEngine, answers: Iterator[Answer], found: Found) -> None:
+    """Keep answers as they come; the death of the engine ends them."""
+    for answer in answers:
+        found.answers.append(answer)
+        if answer.failure is not None and (died := running.died(answer.failure)) is not None:
+            found.failure = died
+            return
+
+
+def _serially(site: Site, running: RunningEngine, asked: Mapping[str, Prompt]) -> Iterator[Answer]:
+    protocol = site.params.protocol
+    for repeat in range(protocol.identity.repeats):
+        for name, prompt in asked.items():
+            yield running.answer(
+                prompt,
+                protocol.identity.output_tokens,
+                name=name,
+                repeat=repeat,
+                margins=repeat == 0,  # once is enough, and a large vocabulary is sorted for each token
+                timeout_s=protocol.request_timeout_s,
+            )
+
+
+def _cached(site: Site, running: RunningEngine, asked: Mapping[str, Prompt]) -> Iterator[Answer]:
+    """Prime with the first half of each prompt, then ask the whole: the recipe of the timed rows."""
+    protocol = site.params.protocol
+    ask = partial(running.answer, shape=CACHED, cache=True, timeout_s=protocol.request_timeout_s)
+    for repeat in range(protocol.identity.repeats):
+        for name, prompt in asked.items():
+            text = prompt.text or ""
+            half = Prompt(prompt.ids[: len(prompt.ids) // 2], text[: len(text) // 2])
+            primed = ask(half, 1, name=name, repeat=repeat)
+            yield primed if primed.failure else ask(prompt, protocol.identity.output_tokens, name=name, repeat=repeat)
+
+
+def _in_parallel(site: Site, running: RunningEngine, asked: Mapping[str, Prompt], shape: str) -> Iterator[Answer]:
+    """Ask every prompt with all streams in flight; ``repeat`` counts the answers to one prompt."""
+    protocol, streams, names = site.params.protocol, streams_of(shape), list(asked)
+    counted = dict.fromkeys(names, 0)
+    for _ in range(protocol.identity.repeats):
+        for begin in range(0, len(names), streams):
+            asks = []
+            for stream in range(streams):
+                name = names[(begin + stream) % len(names)]
+                ask = partial(
+                    running.answer,
+                    asked[name],
+                    protocol.identity.output_tokens,
+                    name=name,
+                    shape=shape,
+                    repeat=counted[name],
+                    stream=stream,
+                    timeout_s=protocol.request_timeout_s,
+                )
+                counted[name] += 1
+                asks.append(ask)
+            yield from together(asks)
+
+
+def _twin_steps(site: Site) -> list[StepSpec]:
+    """Return the steps of one stream whose timed answers have an untimed twin: decode, and the shortest cold one."""
+    decode = [step for step in _steps(site) if step.kind == "decode"]
+    cold = sorted((step for step in _steps(site) if step.kind == "cold"), key=lambda step: step.prompt_tokens)
+    return decode + cold[:1]
+
+
+def _tokens_needed(site: Site) -> int:
+    return max((step.peak_tokens for step in _twin_steps(site)), default=0) + 64
+
+
+def _twins(site: Site, running: RunningEngine, prompts: PromptSet) -> Iterator[Twin]:
+    for step in _twin_steps(site):
+        key = (step.step_id, "timed", 0, 0)
+        ids, text = prompts.ids[key], prompts.texts.get(key)
+        answer = running.answer(
+            Prompt(ids, text),
+            step.output_tokens,
+            name=step.step_id,
+            timeout_s=site.params.protocol.request_timeout_s,
+        )
+        yield Twin(
+            step=step.step_id,
+            prompt_sha256=sha256_json(list(ids)),
+            want_tokens=step.output_tokens,
+            text_sha256=None if answer.failure else sha256_bytes(answer.text.encode()),
+            ids_sha256=None if answer.ids is None or answer.failure else sha256_json(answer.ids),
+            failure=answer.failure,
+        )

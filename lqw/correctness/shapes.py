@@ -1,0 +1,36 @@
+"""The shapes at which tokens are compared: those that the gate times, each with itself only (PITFALLS 50)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["CACHED", "SINGLE", "is_strict", "other_shapes", "streams_of"]
+
+SINGLE = "single"
+CACHED = "cached"
+_PARALLEL = "agg@"
+
+
+def other_shapes(steps: Iterable[tuple[str, int]]) -> tuple[str, ...]:
+    """Return the shapes besides ``single`` of a protocol's steps, each given as (kind, streams)."""
+    steps = list(steps)
+    cached = (CACHED,) if any(kind == "cached" for kind, _ in steps) else ()
+    widths = sorted({streams for _, streams in steps if streams > 1})
+    return (*cached, *(f"{_PARALLEL}{streams}" for streams in widths))
+
+
+def streams_of(shape: str) -> int:
+    """Return how many streams run together at *shape*."""
+    return int(shape.removeprefix(_PARALLEL)) if shape.startswith(_PARALLEL) else 1
+
+
+def is_strict(shape: str) -> bool:
+    """Return whether identity at this shape voids.
+
+    Parallel streams meet in batches of another composition every time, which legitimately changes greedy output
+    (14 to 15 of 16 answers equal to serial on llama.cpp): there a difference is a flag. Garbage voids everywhere.
+    """
+    return not shape.startswith(_PARALLEL)
