@@ -66,6 +66,7 @@ class Facts:
     host: HostFacts | None = None
     engines: Mapping[Arm, EngineFacts] = field(default_factory=dict)
     correctness: CorrectnessResult | None = None
+    parity: Mapping[str, Any] = field(default_factory=dict)  # parity receipts by path
     calibration: Mapping[str, Any] = field(default_factory=dict)
     telemetry: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     stages: tuple[Stage, ...] = ()

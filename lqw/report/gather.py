@@ -125,6 +125,7 @@ def _facts(body: Mapping[str, Any], kind: Kind, judgement: Judgement | None, pro
         host=HostFacts.model_validate(header["host"]) if "host" in header else None,
         engines=_engines(starts, problems),
         correctness=correctness,
+        parity=parity if isinstance(parity := body.get("parity"), dict) else {},
         calibration=calibration if isinstance(calibration, dict) else {},
         telemetry=tuple((name, readings) for name, readings in telemetry if isinstance(readings, dict)),
         starts_done=len(starts),

@@ -11,6 +11,7 @@ from lqw.report import figures, reproduce, say, tables, words
 from lqw.report.fragments import check_cells, style
 from lqw.report.history import read_history, steps_of
 from lqw.report.notebooks import ReportExporter, notebook_html
+from lqw.report.parity import parity_context
 from lqw.report.words import Kind
 
 if TYPE_CHECKING:
@@ -263,6 +264,7 @@ def _contents(context: dict[str, Any]) -> list[tuple[str, str]]:
         ("beside", "Beside", context["beside"]),
         ("guards", "Guards", context["suites"] or context["guards"] or context["held"]),
         ("tokens", "Tokens", True),
+        ("parity", "Parity", True),
         ("targets", "Targets", context["targets"]),
         ("environment", "Environment", True),
         ("again", "Reproduce", True),
@@ -300,7 +302,7 @@ def page_html(facts: Facts) -> str:
         "not_checked": facts.not_checked,
         "books": _books(facts, exporter), "footer": f"Rendered by lqw {__version__} from raw samples.",
         **_started(facts), **_falls(facts), **_forest(facts, margin), **_plots(facts), **_moved(facts),
-        **_correctness(facts),
+        **_correctness(facts), **parity_context(facts),
     }  # fmt: skip
     context["contents"] = _contents(context)
     return str(exporter.environment.get_template("page.html.j2").render(context))

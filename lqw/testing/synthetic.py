@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import lqw
 from lqw.canonical import canonical_bytes
+from lqw.correctness.shapes import SINGLE, other_shapes
 from lqw.outcomes import Arm, Purpose
 from lqw.plan import StartKey, build_plan
 from lqw.samples import (
@@ -182,15 +183,16 @@ class _Maker:
 
     def identity(self, model: str, position: int, variant: int) -> IdentityRecord:
         spec = self.params.protocol.identity
+        steps = [step for launch in self.params.protocol.launches for step in launch.steps]
+        shapes = other_shapes((step.kind, step.streams) for step in steps)
         out = []
         for prompt in self.params.prompts:
             rng = random.Random(f"{model}/{prompt}/{variant}")  # noqa: S311 - words, not secrets
             ids = [rng.randrange(10, 60_000) for _ in range(spec.output_tokens)]
             text = " ".join(rng.choices(WORDS, k=spec.output_tokens))
             out += [
-                Answer(
-                    prompt=prompt, shape="single", repeat=repeat, prompt_tokens=11, ids=ids, text=text, finish="limit"
-                )
+                Answer(prompt=prompt, shape=shape, repeat=repeat, prompt_tokens=11, ids=ids, text=text, finish="limit")
+                for shape in (SINGLE, *shapes)
                 for repeat in range(spec.repeats)
             ]
         return IdentityRecord(

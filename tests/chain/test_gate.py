@@ -22,6 +22,7 @@ RELEASES = {
     "1.2.0": {"ubatch": 1},
     "1.3.0": {"fault": "exit_at_once"},
     "1.4.0": {"fault": "other_tokens"},
+    "1.5.0": {"fault": "garbage_parallel"},
 }
 
 
@@ -43,7 +44,7 @@ def lqw(world, *arguments, **more):
 def floor(tmp_path_factory):
     """A params folder and a store in which 1.0.0 has set the floor."""
     world = tmp_path_factory.mktemp("world")
-    write_params(world, releases=RELEASES)
+    write_params(world, releases=RELEASES, streams=2)
     status, said = lqw(world, "baseline", "adopt", "params/fake/1.0.0.yaml", "--run", "runs/floor")
     assert status == 0, said
     return world
@@ -135,6 +136,23 @@ def test_an_engine_that_does_not_start_is_three_named_failed_rows(world):
 def test_other_tokens_void_the_rows_and_block(world):
     status, said = lqw(world, "gate", "params/fake/1.4.0.yaml", "--run", "runs/r")
     assert (status, "VOID_CORRECTNESS" in said) == (3, True), said
+
+
+def test_one_token_over_and_over_at_two_streams_alone_voids_the_rows_and_blocks(world):
+    status, said = lqw(world, "gate", "params/fake/1.5.0.yaml", "--run", "runs/r")
+    assert (status, "VOID_GARBAGE" in said) == (3, True), said
+    checks = json.loads((world / "runs/r/correctness.json").read_text())["correctness"]["checks"]
+    bad = {(check["kind"], check["shape"]) for check in checks if check["state"] == "void"}
+    assert bad == {("constant_run", "agg@2")}, "a single stream answers rightly, timed or not"
+    assert any("agg@2 repeat 0 stream" in check["detail"] and "times in a row" in check["detail"] for check in checks)
+    assert read_journal(world / "runs/r/samples.jsonl").starts, "the numbers are kept"
+    assert (
+        not (world / "receipts/fake/1.5.0.json").is_file()
+        or json.loads((world / "receipts/fake/baseline.json").read_text())["epochs"][0]["rows"]["tiny/ttft@512"][
+            "last"
+        ]["release"]
+        == "1.0.0"
+    )
 
 
 @pytest.mark.parametrize(

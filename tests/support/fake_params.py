@@ -13,9 +13,12 @@ SPEED = {"prefill_tok_s": 4000.0, "decode_tok_s": 400.0}
 
 
 def write_params(
-    root, *, releases, looks=(3, 5), floor_pairs=6, margin=0.6, rows=("ttft@512", "prefill@512", "decode")
+    root, *, releases, looks=(3, 5), floor_pairs=6, margin=0.6, rows=("ttft@512", "prefill@512", "decode"), streams=1
 ):
-    """Write ``root/params``; *releases* maps a version to the subject's settings. Return the folder of release files."""
+    """Write ``root/params``; *releases* maps a version to the subject's settings. Return the folder of release files.
+
+    With *streams*, every start also serves that many at once, and the identity stage asks at that shape too.
+    """
     params = root / "params"
     for name in ("hosts", "protocols", "prompts", "fake"):
         (params / name).mkdir(parents=True)
@@ -43,13 +46,17 @@ def write_params(
         {"kind": "cold", "prompt_tokens": 512, "repeats": 3, "warmups": 0},
         {"kind": "decode", "prompt_tokens": 32, "output_tokens": 32, "repeats": 1, "warmups": 0},
     ]
+    if streams > 1:
+        steps.append(
+            {"kind": "agg", "prompt_tokens": 16, "output_tokens": 32, "streams": streams, "repeats": 1, "warmups": 0}
+        )
     _dump(
         params / "protocols" / "fake.yaml",
         {
             "schema": "lqw-protocol/1",
             "name": "fake",
             "rows": list(rows),
-            "launches": [{"slots": 1, "steps": steps}],
+            "launches": [{"slots": streams, "steps": steps}],
             "looks": list(looks),
             "floor_pairs": floor_pairs,
             "identity": {"prompts": "identity.yaml", "output_tokens": 8, "repeats": 2},
