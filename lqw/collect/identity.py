@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 from lqw.canonical import sha256_bytes, sha256_json
@@ -36,8 +37,11 @@ SPARE_TOKENS = 512
 Asked = dict[str, Prompt]
 
 
-def identity_start(site: Site, model: str, position: int) -> IdentityRecord:
+def identity_start(site: Site, model: str, position: int, *, margins: bool = False) -> IdentityRecord:
     """Start the subject for each shape and return its greedy answers.
+
+    *margins* asks for each serial token's lead over its runner-up once: for a run that a reference is adopted from.
+    The server sorts its vocabulary for it, token by token.
 
     Raises
     ------
@@ -49,7 +53,7 @@ def identity_start(site: Site, model: str, position: int) -> IdentityRecord:
         found.failure = _prompts_first(site, model)
         for shape in (SINGLE, *_parallel_shapes(site)):
             if found.failure is None:
-                _at(site, model, shape, found)
+                _at(site, model, shape, found, margins=margins)
     watch.require_alone()
     return IdentityRecord(
         model=model,
@@ -106,7 +110,7 @@ def _start_alone(site: Site, model: str, arm: Arm, name: str, slots: int = 1) ->
     )
 
 
-def _at(site: Site, model: str, shape: str, found: Found) -> None:
+def _at(site: Site, model: str, shape: str, found: Found, *, margins: bool) -> None:
     """Start the subject for one shape and ask it."""
     name = "identity" if shape == SINGLE else f"identity_{shape}"
     outcome = _start_alone(site, model, Arm.SUBJECT, name, streams_of(shape))
@@ -115,13 +119,13 @@ def _at(site: Site, model: str, shape: str, found: Found) -> None:
         return
     with outcome as running:
         found.engine = found.engine or running.facts
-        _ask(site, running, model, shape, found)
+        _ask(site, running, model, shape, found, margins=margins)
         found.failure = found.failure or running.moved_off()
         left = running.stop()
     found.failure = found.failure or left
 
 
-def _ask(site: Site, running: RunningEngine, model: str, shape: str, found: Found) -> None:
+def _ask(site: Site, running: RunningEngine, model: str, shape: str, found: Found, *, margins: bool) -> None:
     prompts = site.prompts_for(model, running)  # made here, so that no timed start has to
     asked = prompts if isinstance(prompts, Failure) else _identity_prompts(site, running)
     if isinstance(prompts, Failure) or isinstance(asked, Failure):
@@ -131,7 +135,7 @@ def _ask(site: Site, running: RunningEngine, model: str, shape: str, found: Foun
     if shape != SINGLE:
         _take(running, _in_parallel(site, running, again, shape), found)
         return
-    _take(running, _serially(site, running, asked), found)
+    _take(running, _serially(site, running, asked, margins=margins), found)
     if CACHED in _shapes(site) and found.failure is None:
         _take(running, _cached(site, running, again), found)
     if found.failure is None:
@@ -157,7 +161,7 @@ def _take(running: RunningEngine, answers: Iterator[Answer], found: Found) -> No
             return
 
 
-def _serially(site: Site, running: RunningEngine, asked: Mapping[str, Prompt]) -> Iterator[Answer]:
+def _serially(site: Site, running: RunningEngine, asked: Mapping[str, Prompt], *, margins: bool) -> Iterator[Answer]:
     protocol = site.params.protocol
     for repeat in range(protocol.identity.repeats):
         for name, prompt in asked.items():
@@ -166,7 +170,7 @@ def _serially(site: Site, running: RunningEngine, asked: Mapping[str, Prompt]) -
                 protocol.identity.output_tokens,
                 name=name,
                 repeat=repeat,
-                margins=repeat == 0,  # once is enough, and a large vocabulary is sorted for each token
+                margins=margins and repeat == 0,
                 timeout_s=protocol.request_timeout_s,
             )
 
@@ -184,34 +188,32 @@ def _cached(site: Site, running: RunningEngine, asked: Mapping[str, Prompt]) -> 
 
 
 def _in_parallel(site: Site, running: RunningEngine, asked: Mapping[str, Prompt], shape: str) -> Iterator[Answer]:
-    """Ask every prompt with all streams in flight; ``repeat`` counts the answers to one prompt."""
-    protocol, streams, names = site.params.protocol, streams_of(shape), list(asked)
-    counted = dict.fromkeys(names, 0)
-    for _ in range(protocol.identity.repeats):
-        for begin in range(0, len(names), streams):
-            asks = []
-            for stream in range(streams):
-                name = names[(begin + stream) % len(names)]
-                ask = partial(
-                    running.answer,
-                    asked[name],
-                    protocol.identity.output_tokens,
-                    name=name,
-                    shape=shape,
-                    repeat=counted[name],
-                    stream=stream,
-                    timeout_s=protocol.request_timeout_s,
-                )
-                counted[name] += 1
-                asks.append(ask)
-            yield from together(asks)
+    """Ask with all streams in flight until every prompt has its answers; ``repeat`` counts those to one prompt."""
+    protocol, streams = site.params.protocol, streams_of(shape)
+    counted, turn = dict.fromkeys(asked, 0), cycle(asked.items())
+    while min(counted.values()) < protocol.identity.repeats:
+        asks = []
+        for stream in range(streams):
+            name, prompt = next(turn)
+            ask = partial(
+                running.answer,
+                prompt,
+                protocol.identity.output_tokens,
+                name=name,
+                shape=shape,
+                repeat=counted[name],
+                stream=stream,
+                timeout_s=protocol.request_timeout_s,
+            )
+            counted[name] += 1
+            asks.append(ask)
+        yield from together(asks)
 
 
 def _twin_steps(site: Site) -> list[StepSpec]:
-    """Return the steps of one stream whose timed answers have an untimed twin: decode, and the shortest cold one."""
-    decode = [step for step in _steps(site) if step.kind == "decode"]
-    cold = sorted((step for step in _steps(site) if step.kind == "cold"), key=lambda step: step.prompt_tokens)
-    return decode + cold[:1]
+    """Return the step of one stream whose timed answers have an untimed twin: decode, else the shortest cold one."""
+    alone = [step for step in _steps(site) if step.kind in ("decode", "cold")]
+    return sorted(alone, key=lambda step: (step.kind != "decode", step.prompt_tokens))[:1]
 
 
 def _tokens_needed(site: Site) -> int:

@@ -10,7 +10,7 @@ from lqw.collect.identity import identity_start
 from lqw.collect.pace import Pace
 from lqw.collect.summary import Tally
 from lqw.journal import read_journal
-from lqw.outcomes import Arm
+from lqw.outcomes import Arm, Purpose
 from lqw.plan import StartKey
 from lqw.verdict import Evidence, Standing, judge
 
@@ -87,7 +87,8 @@ class Looks:
             if model in self.identities:
                 continue
             self._site.progress({"event": "identity", "model": model})
-            record = identity_start(self._site, model, self._position)
+            margins = self._plan.purpose is Purpose.ADOPT
+            record = identity_start(self._site, model, self._position, margins=margins)
             self._know_engine(Arm.SUBJECT, record.engine)
             self._write(record)
             self.identities[model] = record
