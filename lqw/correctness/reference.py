@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from lqw.canonical import loads_strict
 from lqw.errors import IntegrityError
@@ -39,6 +46,14 @@ class ReferenceAnswer(Record):
     tokens: int | None = None
     prompt_tokens: int | None = None
     margins: list[float] | None = None  # nats by which each token led its runner-up, where the engine told
+
+    @model_serializer(mode="wrap")
+    def _as_held(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out margins that nobody told: references from before there were any keep their bytes and hashes."""
+        out: dict[str, Any] = dump(self)
+        if self.margins is None:
+            del out["margins"]
+        return out
 
     @model_validator(mode="after")
     def _whole(self) -> ReferenceAnswer:

@@ -35,6 +35,8 @@ ALLOWED = {
     "starts.*.requests.*.text_sha256",
     "starts.*.requests.*.timings.prompt_ms", "starts.*.requests.*.timings.prompt_n",
     "starts.*.requests.*.timings.predicted_ms",
+    # decides from sixteen of one token on; which of the parallel streams an answer came by is named, no more
+    "starts.*.requests.*.constant_run", "identities.*.answers.*.stream",
     # memory that no row of this protocol reads
     "starts.*.memory.rss_anon_bytes", "starts.*.memory.rss_file_bytes", "starts.*.memory.vm_hwm_bytes",
     "starts.*.memory.vram_bytes", "starts.*.memory.samples",
@@ -62,7 +64,8 @@ OPTIONAL = {
     "identities.*.answers.*.prompt_tokens", "reference.models.tiny.shapes.single.p0.prompt_tokens",
     "reference.models.tiny.shapes.single.p1.prompt_tokens", "run.attempt", "run.earlier", "run.resumed",
     "standing.differences", "standing.dropped", "standing.references.*.history", "standing.references.*.last",
-    "standing.retired", "standing.targets_met", "standing.tau",
+    "standing.retired", "standing.remeasure", "standing.targets_met", "standing.tau",
+    "identities.*.twins", "identities.*.answers.*.margins",
 }  # fmt: skip
 
 
