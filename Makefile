@@ -10,7 +10,7 @@ INSTALL = $(PIP) install -c requirements.lock -e
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: screenshots help demo test lint bench gate selftest engines lock clean
+.PHONY: screenshots help demo test test-slow lint bench gate selftest engines lock clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 18
@@ -38,8 +38,11 @@ demo: $(VENV)/.demo  ## watch the gate pass a healthy release and stop a sick on
 
 # Tests that time a real engine run alone: two threads on two cores suffer from any neighbour.
 test: $(VENV)/.dev  ## every test, with the real model (about 8 minutes)
-	@$(BIN)/python -m pytest -m "not engine" -n 2 --dist loadfile
-	@$(BIN)/python -m pytest -m engine
+	@$(BIN)/python -m pytest -m "not engine and not slow" -n 2 --dist loadfile
+	@$(BIN)/python -m pytest -m "engine and not slow"
+
+test-slow: $(VENV)/.dev  ## what make test leaves out: long fuzzing, simulation, the lab in a browser
+	@$(BIN)/python -m pytest -m slow
 
 lint: $(VENV)/.dev  ## ruff, mypy strict, import layers, notebook twins
 	@$(BIN)/ruff check .
