@@ -1,0 +1,203 @@
+"""The widgets: they read settings, ask the pure functions of this package, and show what those say."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets as w
+from markupsafe import Markup
+
+from lqw.errors import LqwError
+from lqw.lab import views
+from lqw.lab.compare import Judged, flips, judge_history, parse_looks, with_settings
+from lqw.lab.curves import Curves, measured_noise, pairs_to_pass, simulate
+from lqw.lab.guard import RECEIPTS_VARIABLE, refuse_in_a_run
+from lqw.lab.methods import Methods
+from lqw.lab.receipts import load_receipts
+from lqw.lab.synthetic import PLANTED, synthetic_history
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from lqw.lab.history import History
+    from lqw.noise.batch import Bands
+    from lqw.plan import Policy
+
+__all__ = ["Lab", "open_lab"]
+
+RECORDED = "recorded"
+VIEWS = RELEASES, ROWS, FLIPS, CURVES, NEEDS = ("Releases", "Rows", "Flips", "Curves", "Pairs and minutes")
+REFERENCE_METHOD = "gate-v1"
+SYNTHETIC = "SYNTHETIC: no engine ran for these numbers; they come from a seed, with losses planted in " + ", ".join(
+    f"1.{number}" for number, rows in PLANTED.items() if min(rows.values()) < 0
+)
+NEVER_GATES = (
+    "The lab never gates: it writes no receipt, moves no floor, and the gate's own method is fixed in its code."
+)
+
+
+def open_lab(places: Sequence[Path | str] | None = None) -> Lab:
+    """Return the lab on receipts, or on the bundled synthetic history where none are named.
+
+    Parameters
+    ----------
+    places : sequence of paths, optional
+        Receipts or folders of them; by default what ``lqw lab`` was given.
+
+    Raises
+    ------
+    UsageError
+        In a gating run, or where no receipt can be looked at.
+    """
+    refuse_in_a_run()
+    named = os.environ.get(RECEIPTS_VARIABLE, "") if places is None else ""
+    wanted = [one for one in named.split(os.pathsep) if one] if places is None else list(places)
+    if not wanted:
+        return Lab(synthetic_history())
+    history, left_out = load_receipts(wanted)
+    return Lab(history, left_out)
+
+
+class Lab:
+    """The lab: display :attr:`panel` (the last line of a cell shows it).
+
+    Parameters
+    ----------
+    history : History
+    left_out : sequence of str
+        Receipts that are not looked at, and why; they are shown.
+    """
+
+    def __init__(self, history: History, left_out: Sequence[str] = ()) -> None:
+        self.history = history
+        self.methods = Methods()
+        self._noise = measured_noise(history)
+        self._judged: dict[tuple[str, Policy], tuple[Judged | None, ...]] = {}
+        self._curves: dict[tuple[str, Policy, int], Curves] = {}
+        policy = history.releases[-1].policy
+        self.first = _dropdown("method A", self.methods.names, REFERENCE_METHOD)
+        other = next((name for name in self.methods.names if name != REFERENCE_METHOD), REFERENCE_METHOD)
+        self.second = _dropdown("method B", self.methods.names, other)
+        self.alpha = _slider("α, %", 100 * policy.alpha, (0.1, 10.0, 0.1), "false RED a release")
+        self.margin = _slider("margin, %", 100 * policy.margin, (1.0, 60.0, 1.0), "a loss that must be excluded")
+        self.tau = _slider("session τ, %", 100 * policy.tau, (0.0, 5.0, 0.1), "what a session moves a ratio by")
+        self.looks = w.Text(
+            description="looks", value=", ".join(map(str, policy.looks)), continuous_update=False, layout=_WIDE
+        )
+        names = [release.name for release in history.releases]
+        self.release = _dropdown("release", [(name, at) for at, name in enumerate(names)], len(names) - 1)
+        self.sims = _dropdown("simulated", [25, 100, 400, 2000], 25)
+        self.message = w.HTML()
+        self.views = {title: w.HTML() for title in VIEWS}
+        self.tabs = w.Tab(children=list(self.views.values()), titles=VIEWS, selected_index=0)
+        self.panel = self._layout(left_out)
+        self._quiet = False
+        numbers = (self.alpha, self.margin, self.tau, self.looks)
+        for control in (self.first, self.second, self.release, self.sims, *numbers):
+            control.observe(self._changed, names="value")
+        self.tabs.observe(self._changed, names="selected_index")
+        self.update()
+
+    def _layout(self, left_out: Sequence[str]) -> Any:
+        notes = [Markup('<p class="lqw-lab">{}</p>').format(NEVER_GATES)]
+        if self.history.synthetic:
+            notes.insert(0, Markup('<p class="lqw-lab warn">{}</p>').format(SYNTHETIC))
+        notes += [Markup('<p class="lqw-lab warn">left out: {}</p>').format(line) for line in left_out]
+        methods = w.HBox([self.first, self.second, self.release, self.sims])
+        numbers = w.HBox([self.alpha, self.margin, self.tau, self.looks])
+        return w.VBox([w.HTML(str(views.STYLE + Markup("").join(notes))), methods, numbers, self.message, self.tabs])
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display  # noqa: PLC0415 - only where there is a notebook
+
+        display(self.panel)  # type: ignore[no-untyped-call]
+
+    def _changed(self, _change: Any) -> None:
+        if not self._quiet:
+            self.update()
+
+    @property
+    def policy(self) -> Policy:
+        """Return the policy the controls say; UsageError names what is impossible."""
+        return with_settings(
+            self.history.releases[-1].policy,
+            alpha=self.alpha.value / 100,
+            margin=self.margin.value / 100,
+            looks=parse_looks(self.looks.value),
+            tau=self.tau.value / 100,
+        )
+
+    def judged(self, name: str, policy: Policy) -> tuple[Judged | None, ...]:
+        """Return what a method says of the whole history; remembered per policy."""
+        key = (name, policy)
+        if key not in self._judged:
+            self._judged[key] = judge_history(self.history, self.methods[name], policy)
+        return self._judged[key]
+
+    def curves(self, name: str, policy: Policy) -> Curves:
+        """Return a method's curves at the measured noise; remembered per policy."""
+        key = (name, policy, self.sims.value)
+        if key not in self._curves:
+            self._curves[key] = simulate(self._noise, self.methods[name], policy, releases=self.sims.value)
+        return self._curves[key]
+
+    def update(self) -> None:
+        """Ask again and show the open tab; a setting that makes no sense is named, and the view keeps what it had."""
+        try:
+            policy = self.policy
+        except LqwError as err:
+            self.message.value = str(Markup('<p class="lqw-lab warn" role="alert">{}</p>').format(str(err)))
+            return
+        self.message.value = ""
+        title = VIEWS[self.tabs.selected_index or 0]
+        self.views[title].value = str(self.view(title, policy))
+
+    def view(self, title: str, policy: Policy) -> Markup:
+        """Return what a tab shows under *policy*."""
+        names = (self.first.value, self.second.value)
+        if title in (CURVES, NEEDS):
+            curves = {name: self.curves(name, policy) for name in names}
+            if title == CURVES:
+                return views.curves_view(curves)
+            return views.needs_view(self._noise, pairs_to_pass(self._noise, policy), curves)
+        a, b = (self.judged(name, policy) for name in names)
+        if title == RELEASES:
+            return views.releases_view(self.history, a, b, names)
+        if title == ROWS:
+            at = self.release.value
+            return views.rows_view(self.history.releases[at], a[at], b[at], names)
+        before = [None if one is None else {row: said.call for row, said in one.rows.items()} for one in a]
+        found = views.flips_view(flips(self.history, before, b), *names)
+        recorded = [release.recorded for release in self.history.releases]
+        if any(recorded):
+            found += views.flips_view(flips(self.history, recorded, a), RECORDED, names[0])
+        return found
+
+    def try_method(self, name: str, function: Callable[..., Bands]) -> None:
+        """Add a method to this session as method B; UsageError says what it gets wrong."""
+        self.methods.add(name, function)
+        self._judged = {key: said for key, said in self._judged.items() if key[0] != name}
+        self._curves = {key: said for key, said in self._curves.items() if key[0] != name}
+        self._quiet = True
+        kept = self.first.value
+        self.first.options = self.second.options = self.methods.names
+        self.first.value, self.second.value = kept, name
+        self._quiet = False
+        self.update()
+
+
+_WIDE = w.Layout(width="19rem")
+
+
+def _dropdown(title: str, options: Any, value: Any) -> Any:
+    return w.Dropdown(description=title, options=options, value=value, layout=_WIDE)
+
+
+def _slider(title: str, value: float, scale: tuple[float, float, float], tip: str) -> Any:
+    low, high, step = scale
+    return w.FloatSlider(
+        description=title, value=value, min=low, max=high, step=step, tooltip=tip, continuous_update=False,
+        readout_format=".1f", layout=_WIDE,
+    )  # fmt: skip
