@@ -13,6 +13,7 @@ from lqw.cli import (
     demo,
     doctor,
     gate,
+    lab,
     parity,
     power,
     reference,
@@ -49,6 +50,7 @@ app.add_typer(sign.app, name="key")
 app.command("show")(show.show)
 app.command("report")(report.report)
 app.command("power")(power.power)
+app.command("lab")(lab.lab)
 app.command("synth")(synth.synth)
 app.command("calibrate")(calibrate.calibrate)
 app.add_typer(parity.app, name="parity")

@@ -15,7 +15,10 @@ from lqw.pipeline.runs import STAGES, notebooks_folder
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["drift", "main", "notebook_text", "sync"]
+__all__ = ["TWINS", "drift", "main", "notebook_text", "sync"]
+
+TWINS = (*STAGES, "sandbox/noise_band_lab")
+"""Every notebook, by its path without suffix: the chain's, and the analysts', which no gate runs."""
 
 KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
@@ -39,7 +42,7 @@ def notebook_text(twin: Path) -> str:
 def drift(folder: Path) -> list[str]:
     """Return the notebooks of *folder* that are not what their twins say."""
     out = []
-    for stage in STAGES:
+    for stage in TWINS:
         twin, notebook = folder / f"{stage}.py", folder / f"{stage}.ipynb"
         if not twin.is_file():
             out.append(f"{twin.name}: missing")
@@ -50,7 +53,7 @@ def drift(folder: Path) -> list[str]:
 
 def sync(folder: Path) -> None:
     """Write every ``.ipynb`` of *folder* from its twin."""
-    for stage in STAGES:
+    for stage in TWINS:
         (folder / f"{stage}.ipynb").write_text(notebook_text(folder / f"{stage}.py"), encoding="utf-8")
 
 

@@ -29,7 +29,8 @@ def test_committed_notebooks_are_what_their_twins_say():
 
 @pytest.mark.parametrize("edit", ["output", "count", "id", "source"])
 def test_an_edit_of_the_notebook_alone_is_drift(tmp_path, edit):
-    for stage in STAGES:
+    (tmp_path / "sandbox").mkdir()
+    for stage in notebooks.TWINS:
         for suffix in ("py", "ipynb"):
             (tmp_path / f"{stage}.{suffix}").write_bytes((FOLDER / f"{stage}.{suffix}").read_bytes())
     path = tmp_path / "20_correctness.ipynb"
