@@ -29,8 +29,8 @@ $(VENV)/.demo: $(VENV)/bin/python pyproject.toml requirements.lock
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml requirements.lock
-	@echo "installing lqw, the demo and the development tools into $(VENV) …"
-	@$(INSTALL) '.[demo,dev]'
+	@echo "installing lqw, the demo, the lab and the development tools into $(VENV) …"
+	@$(INSTALL) '.[demo,dev,lab]'
 	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo  ## watch the gate pass a healthy release and stop a sick one (about 5 minutes)
