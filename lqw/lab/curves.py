@@ -193,8 +193,8 @@ def _batch(noise: Noise, drawn: _Drawn, effect: Floats, scale: Floats, *, points
 def pairs_to_pass(noise: Noise, policy: Policy) -> tuple[int | None, ...]:
     """Return, per row, the least pairs that exclude a loss of the margin if the row has not moved.
 
-    By the gate's formula, ``u·se < ln(1/(1−M))`` with ``se² = σ²(1/n + 1/n_F) + 2τ²``; ``u`` is the 1 % point of one look
-    with the degrees of freedom of floor and run. None where no number up to 200 does.
+    By the gate's formula, ``u·se < ln(1/(1−M))`` with ``se² = σ²(1/n + 1/n_F) + 2τ²``; ``u`` is the 1 % point of one
+    look with the degrees of freedom of floor and run. None where no number up to 200 does.
     """
     need = -math.log1p(-policy.margin)
     n = np.arange(2, MOST_PAIRS + 1)
