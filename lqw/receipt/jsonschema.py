@@ -18,7 +18,7 @@ from lqw.receipt.schema import Receipt
 from lqw.samples import Failure, Header, Record
 from lqw.verdict import Judgement, Standing
 
-__all__ = ["receipt_schema", "schema_text"]
+__all__ = ["receipt_schema", "schema_text", "typed_receipt"]
 
 
 class _Check(Record):
@@ -41,7 +41,7 @@ class _Correctness(Record):
     compared: dict[str, str]
 
 
-def _typed() -> type[Record]:
+def typed_receipt() -> type[Record]:
     """Return the model in which every part that ``Receipt`` keeps as it stands has the type of the module it is of."""
     judgement = create_model("Judgement", __base__=Judgement, exit_status_=(int, Field(alias="exit_status")))
     header = create_model("Header", __base__=Header, params=(Params, ...))
@@ -58,7 +58,7 @@ def _typed() -> type[Record]:
 
 def receipt_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of ``lqw-receipt/1``."""
-    schema = _typed().model_json_schema(by_alias=True, mode="serialization")
+    schema = typed_receipt().model_json_schema(by_alias=True, mode="serialization")
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "lqw-receipt-1.schema.json",
