@@ -90,6 +90,7 @@ WORDS: dict[str, dict[str, str]] = {
     },
     "IdentitySpec": {
         "prompts": "file of the identity prompts",
+        "at_shapes": "prompts that are asked again at every other shape; null: all of them",
         "output_tokens": "length of each answer",
         "repeats": "how often each prompt is asked",
     },
@@ -170,6 +171,7 @@ WORDS: dict[str, dict[str, str]] = {
         "status": "of HTTP [status code]",
         "text_sha256": "of the answer's text",
         "ids_sha256": "of the answer's token ids",
+        "constant_run": "longest run of one token, or of one word where the stream has no ids [tokens]",
     },
     "ServerTimings": {
         "cache_n": "prompt tokens that the engine took from its cache [tokens]",
@@ -206,6 +208,15 @@ WORDS: dict[str, dict[str, str]] = {
         "ids": "token ids of the answer; null where the engine gives none [token ids]",
         "text": "the answer",
         "finish": "why it ended",
+        "stream": "which of the streams that ran together, from 0",
+        "margins": "by how much each token led its runner-up; null where the engine does not tell [nats]",
+    },
+    "Twin": {
+        "step": "which step of the protocol times the same prompt",
+        "prompt_sha256": "of the prompt, as the timed requests carry it",
+        "want_tokens": "length of the answer that was asked for",
+        "text_sha256": "of the untimed answer's text; the timed ones must have it",
+        "ids_sha256": "of the untimed answer's token ids; the timed ones must have it",
     },
     "Standing": {
         "epoch_sha256": "epoch that this was cut for",
@@ -255,6 +266,7 @@ WORDS: dict[str, dict[str, str]] = {
         "text": "the answer",
         "tokens": "length of the answer [tokens]",
         "prompt_tokens": "length of the prompt by the engine's count",
+        "margins": "by how much each token led its runner-up; null where the engine did not tell [nats]",
     },
     "EpochKey": {
         "models": "name → sha256 of the GGUF",
