@@ -96,6 +96,7 @@ def rebase(
         update={
             "floor": evidence,
             "floor_source": FloorSource.REBASE,
+            "last": None,  # the second reference would keep blocking the loss that two people have accepted
             "floor_expires": record.expires or "",
             "floor_before": _returning(entry, held) if record.expires else None,
             "record_sha256": record_sha256,

@@ -23,6 +23,8 @@ LEVEL = {
     "agg@4": 90.0,
     "ttft_cached@512": 330.0,
     "rss_peak": 4.5e8,
+    **{f"ttft@{n}": n / 0.366 for n in (256, 1024, 2048, 4096)},
+    **{f"ttft_cached@{n}": 330.0 for n in (256, 1024, 2048, 4096)},
 }
 WINDOW_S = 0.5
 TOKENS = 64

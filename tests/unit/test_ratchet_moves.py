@@ -490,6 +490,18 @@ def _lowered(baseline, by, receipt, **update):
     return rebase(baseline, _parsed(body), seen, name="r", record_sha256=receipt * 64), seen
 
 
+def test_what_a_rebase_accepted_passes_against_the_last_release_too(adopted, key):
+    """The last release had the old level; were it kept as the second reference, no run at the new level could pass."""
+    passed = advance(adopted, _gate(adopted, key), key, receipt_sha256="1" * 64).baseline
+    lowered, seen = _lowered(passed, 0.2, "2")
+    assert _entry(lowered).last is None
+    assert _entry(lowered).history == _entry(passed).history
+    at_new_level = _gate(lowered, key, "1.2.0", seed=4, effects={"decode": math.exp(-0.2)})
+    assert at_new_level.outcome is Outcome.PASS
+    after = _entry(advance(lowered, at_new_level, key, receipt_sha256="3" * 64).baseline)
+    assert (after.last.release, after.floor) == ("1.2.0", seen)
+
+
 def test_terms_never_add_up(adopted):
     """A second term on a lowered floor ends at the floor that had none, not at the first term's."""
     once, first = _lowered(adopted, 0.1, "1", expires="2026-06-01")
