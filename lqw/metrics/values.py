@@ -124,6 +124,11 @@ def _requests_value(row: RowId, requests: list[RequestSample], min_window_s: flo
         where = f"{failed.step} {failed.role} request {failed.repeat}, stream {failed.stream}"
         detail = f"{where}: {failed.failure.detail}"[:4000]
         return RowValue(None, failed.failure.model_copy(update={"detail": detail}))
+    for request in requests:  # a clock that stood still or ran backwards times nothing, whatever the row is made of
+        if request.ttft_ns is None or request.ttft_ns <= 0 or any(gap < 0 for gap in request.gaps_ns):
+            seen = f"first token after {request.ttft_ns} ns, shortest gap {min(request.gaps_ns, default=None)} ns"
+            detail = f"{request.step} {request.role} request {request.repeat}, stream {request.stream}: {seen}"
+            return RowValue(None, Failure(reason=Reason.NOT_FINITE, detail=detail))
     if row.metric == "agg":
         return _aggregate(row, requests, min_window_s)
     if row.metric == "decode":

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lqw.errors import Exit
@@ -237,3 +237,79 @@ def test_swapping_the_arms_of_a_journal_negates_every_row(seed):
     here, there = (pair_rows(s, plan.rows, min_window_s=syn.WINDOW_S) for s in (starts, swapped))
     for row, data in here.items():
         np.testing.assert_allclose(there[row].d, -np.array(data.d), atol=1e-12)
+
+
+# noise, and the judge's monotony
+
+
+@st.composite
+def red_tables(draw):
+    """Rows that are RED, each as (data, references)."""
+    data, references = draw(tables())
+    lost = [dataclasses.replace(row, d=tuple(x - 0.3 for x in row.d)) for row in data]
+    bands = _table(lost, references)
+    rows = [row for row in lost if bands[row.row].call == "RED" and bands[row.row].delta_floor <= math.log(0.9)]
+    assume(rows)
+    return lost, references, {row.row for row in rows}
+
+
+@given(red_tables(), st.floats(1, 50))
+@FEW
+def test_noise_never_makes_a_pass_of_a_loss_beyond_the_margin(table, factor):
+    """Scatter round the same mean can turn RED into OPEN, however much of it there is; into PASS it cannot."""
+    data, references, red = table
+    after = _table([_louder(row, factor) for row in data], references)
+    for row in red:
+        assert after[row].call in ("RED", "OPEN")
+
+
+@given(tables())
+@FEW
+def test_noise_without_end_passes_nothing(table):
+    """A loss below the margin may be RED on a quiet machine and hidden by some noise: it is not proven then. By enough
+    noise nothing passes, so noise is no way through the gate.
+    """
+    data, references = table
+    after = _table([_louder(row, 1e3) for row in data], references)
+    for row in data:
+        if np.std(row.d) > 1e-2:
+            assert after[row.row].call != "PASS"
+
+
+def _louder(row, factor):
+    d = np.array(row.d)
+    return dataclasses.replace(row, d=tuple(d.mean() + factor * (d - d.mean())))
+
+
+RANK = {"RED": 0, "INCONCLUSIVE": 1, "PASS": 2, "IMPROVED": 3, "SUSPECT": 4}
+
+
+@given(st.integers(0, 10_000), st.sampled_from(SHORTS), st.floats(0.5, 1.0), st.floats(1.0, 1.5))
+@JUDGED
+def test_a_faster_candidate_never_ranks_below_a_slower_one(seed, short, factor, gain):
+    """The same noise, a faster subject: its row goes RED → open → PASS → IMPROVED → too good, and never back."""
+    sign = RowId.parse(f"m/{short}").kind.sign
+    ranks = []
+    for speed in (factor, factor * gain):
+        plan, starts, standing = _run(seed, effects={short: speed**sign}, pairs=9)
+        row = next(row for row in judge(syn.evidence(plan, starts, standing)).rows if row.row.short == short)
+        ranks.append(RANK[row.verdict])
+    assert ranks[0] <= ranks[1]
+
+
+@given(st.integers(0, 10_000), effects)
+@JUDGED
+def test_scaling_both_arms_of_a_journal_leaves_every_verdict(seed, changed):
+    """A machine twice as slow for both engines changes no ratio; only the comparator's own history may object."""
+    plan, starts, standing = _run(seed, effects=changed)
+    alone = standing.model_copy(update={"comparator": {}})
+    slow = [start.model_copy(update={"requests": [_twice(r) for r in start.requests]}) for start in starts]
+    here, there = (judge(syn.evidence(plan, s, alone)) for s in (starts, slow))
+    assert [row.verdict for row in there.rows] == [row.verdict for row in here.rows]
+    assert there.outcome is here.outcome
+    for one, other in zip(here.rows, there.rows, strict=True):
+        np.testing.assert_allclose(other.d, one.d, atol=1e-9)
+
+
+def _twice(request):
+    return request.model_copy(update={"ttft_ns": 2 * request.ttft_ns, "gaps_ns": [2 * gap for gap in request.gaps_ns]})
