@@ -10,17 +10,20 @@ import inspect
 import re
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin
 
+import yaml
 from pydantic import BaseModel
 
 from lqw.receipt.jsonschema import typed_receipt
-from lqw.receipt.words import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["LOOSE", "FieldLine", "field_lines", "fields_text"]
+__all__ = ["LOOSE", "WORDS", "FieldLine", "field_lines", "fields_text"]
+
+WORDS: dict[str, dict[str, str]] = yaml.safe_load(Path(__file__).with_name("words.yaml").read_text(encoding="utf-8"))
 
 LOOSE = "bound by the digest and a signature alone: no number of the verdict follows from it"
 
@@ -102,7 +105,7 @@ def field_lines() -> list[FieldLine]:
     lines = list(_lines(typed_receipt(), "", used))
     unused = {(model, name) for model, names in WORDS.items() for name in names} - used
     if unused:
-        raise LookupError(f"lqw.receipt.words describes what is no field: {sorted(unused)}")
+        raise LookupError(f"lqw/receipt/words.yaml describes what is no field: {sorted(unused)}")
     return lines
 
 
@@ -125,7 +128,7 @@ def _words(model: type[BaseModel], key: str, used: set[tuple[str, str]]) -> str:
             used.add((name, key))
             return WORDS[name][key]
     raise LookupError(
-        f"{model.__name__}.{key} has no words: describe it in lqw/receipt/words.py, or by Field(description=…)"
+        f"{model.__name__}.{key} has no words: describe it in lqw/receipt/words.yaml, or by Field(description=…)"
     )
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lqw.collect.arms import Site, identity_start, timed_start
+from lqw.collect.arms import Site, timed_start
+from lqw.collect.identity import identity_start
 from lqw.collect.preflight import corpus_text, preflight
 from lqw.collect.prompts import PromptSet, PromptStore
 from lqw.engines.models import resolve_models

@@ -6,8 +6,7 @@ import pytest
 
 from lqw.canonical import loads_strict
 from lqw.receipt import fields
-from lqw.receipt.fields import LOOSE, UNBOUND, field_lines, fields_text
-from lqw.receipt.words import WORDS
+from lqw.receipt.fields import LOOSE, UNBOUND, WORDS, field_lines, fields_text
 from tests.support.tamper import ALLOWED, leaves
 
 REPOSITORY = Path(__file__).parents[2]
