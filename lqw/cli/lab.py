@@ -15,11 +15,17 @@ Places = Annotated[
 Folder = Annotated[Path, typer.Option("--folder", help="Where the copy of the notebook lies; an old copy is kept.")]
 Port = Annotated[int, typer.Option("--port", help="Port of the JupyterLab server.", min=1024, max=65535)]
 Quiet = Annotated[bool, typer.Option("--no-browser", help="Start the server and print its address only.")]
+Root = Annotated[bool, typer.Option("--allow-root", help="Handed to JupyterLab, which does not run as root otherwise.")]
 NOTEBOOK = "noise_band_lab.ipynb"
 
 
 def lab(
-    receipts: Places = None, *, folder: Folder = Path("runs/lab"), port: Port = 8888, no_browser: Quiet = False
+    receipts: Places = None,
+    *,
+    folder: Folder = Path("runs/lab"),
+    port: Port = 8888,
+    no_browser: Quiet = False,
+    allow_root: Root = False,
 ) -> None:
     """Try other noise methods on past releases. For analysts: it never gates.
 
@@ -45,9 +51,10 @@ def lab(
     if not copy.exists():
         shutil.copyfile(source, copy)
     named = os.pathsep.join(str(path.resolve()) for path in receipts or [])
-    command = [sys.executable, "-m", "jupyterlab", str(copy), f"--port={port}", "--ServerApp.open_browser=False"]
-    if not no_browser:
-        command.pop()
+    command = [sys.executable, "-m", "jupyterlab", str(copy), f"--port={port}"]
+    command += [f"--LabApp.default_url=/lab/tree/{NOTEBOOK}"]  # what is printed opens the notebook, too
+    command += ["--no-browser"] if no_browser else []
+    command += ["--allow-root"] if allow_root else []
     print(f"notebook {copy} (a copy: edit it as you like); run all cells")
     sys.stdout.flush()
     os.execve(sys.executable, command, {**os.environ, RECEIPTS_VARIABLE: named})  # noqa: S606 - a list, no shell
