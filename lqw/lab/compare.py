@@ -60,6 +60,7 @@ class Flip:
     row: RowId
     before: Call
     after: Call
+    delta: float  # D − F by the method of *after*
 
 
 def with_settings(policy: Policy, *, alpha: float, margin: float, looks: Sequence[int], tau: float) -> Policy:
@@ -145,7 +146,7 @@ def flips(
 ) -> tuple[Flip, ...]:
     """Return every row that *before* and *after* both speak of and see differently, oldest release first."""
     return tuple(
-        Flip(release.name, row, call, new.rows[row].call)
+        Flip(release.name, row, call, new.rows[row].call, new.rows[row].delta)
         for release, old, new in zip(history.releases, before, after, strict=True)
         if old is not None and new is not None
         for row, call in old.items()

@@ -7,6 +7,7 @@ and stopping are all in it. All points and methods share their draws, so that th
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lqw.noise.batch import Batch
+from lqw.noise.boundaries import pass_boundaries
 from lqw.noise.looks import take_looks
 from lqw.noise.quantiles import critical_t
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from lqw.noise.methods import Method
     from lqw.plan import Policy
 
-__all__ = ["LOSSES", "NOISE_FACTORS", "Curves", "Noise", "measured_noise", "pairs_to_pass", "simulate"]
+__all__ = ["LOSSES", "NOISE_FACTORS", "Curves", "Noise", "measured_noise", "pairs_to_pass", "simulate", "simulate_for"]
 
 Floats = NDArray[np.float64]
 
@@ -36,6 +38,7 @@ NOISE_FACTORS = (0.5, 1.0, 1.5, 2.0, 3.0)
 """Multiples of the measured noise at which the gate's false RED is asked for: a host gets louder, too."""
 
 MOST_PAIRS = 200
+CHUNK = 5  # releases between two looks at the clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,8 @@ def simulate(noise: Noise, method: Method, policy: Policy, *, releases: int = 60
     bad = np.zeros((releases, len(noise.rows)), dtype=bool)
     for model in range(len(noise.model_names)):
         of = np.flatnonzero(noise.models == model)
-        bad[np.arange(releases), of[np.arange(releases) % len(of)]] = True
+        turn = (np.arange(releases) + seed * releases) % len(of)  # chunks of one series take different rows
+        bad[np.arange(releases), of[turn]] = True
     effect = np.concatenate([np.where(bad, math.log1p(-loss), 0.0) for loss, _ in points])
     scale = np.repeat([factor for _, factor in points], releases)
     looked = take_looks(
@@ -150,6 +154,26 @@ def simulate(noise: Noise, method: Method, policy: Policy, *, releases: int = 60
         minutes=float((pairs * each).sum(axis=-1).mean()),
         undecided=float(unclear.mean()),
         releases=releases,
+    )
+
+
+def simulate_for(noise: Noise, method: Method, policy: Policy, *, seconds: float, most: int = 200) -> Curves:
+    """Simulate as many releases as *seconds* allow, a chunk at least, *most* at most: a control answers at once.
+
+    The draws do not depend on the clock, only their number does, and that is in ``releases``.
+    """
+    until = time.perf_counter() + seconds
+    parts = [simulate(noise, method, policy, releases=CHUNK, seed=1)]
+    while time.perf_counter() < until and len(parts) * CHUNK < most:
+        parts.append(simulate(noise, method, policy, releases=CHUNK, seed=1 + len(parts)))
+    return Curves(
+        red=np.mean([one.red for one in parts], axis=0),
+        missed=np.mean([one.missed for one in parts], axis=0),
+        false_red=np.mean([one.false_red for one in parts], axis=0),
+        pairs=float(np.mean([one.pairs for one in parts])),
+        minutes=float(np.mean([one.minutes for one in parts])),
+        undecided=float(np.mean([one.undecided for one in parts])),
+        releases=CHUNK * len(parts),
     )
 
 
@@ -193,12 +217,14 @@ def _batch(noise: Noise, drawn: _Drawn, effect: Floats, scale: Floats, *, points
 def pairs_to_pass(noise: Noise, policy: Policy) -> tuple[int | None, ...]:
     """Return, per row, the least pairs that exclude a loss of the margin if the row has not moved.
 
-    By the gate's formula, ``u·se < ln(1/(1−M))`` with ``se² = σ²(1/n + 1/n_F) + 2τ²``; ``u`` is the 1 % point of one
-    look with the degrees of freedom of floor and run. None where no number up to 200 does.
+    By the gate's formula, ``u·se < ln(1/(1−M))`` with ``se² = σ²(1/n + 1/n_F) + 2τ²``; ``u`` is the policy's boundary
+    to pass at its first look, with the degrees of freedom of floor and run (a run pools and shrinks: it has more). At
+    least that look's pairs; None where no number up to 200 does.
     """
     need = -math.log1p(-policy.margin)
-    n = np.arange(2, MOST_PAIRS + 1)
-    u = critical_t(2.326, n + noise.floor_pairs - 2.0)
+    n = np.arange(policy.looks[0], MOST_PAIRS + 1)
+    first = pass_boundaries(policy.looks, noise.floor_pairs, gamma=policy.gamma)[0]
+    u = critical_t(first, n + noise.floor_pairs - 2.0)
     out: list[int | None] = []
     for sd in noise.sd:
         enough = u * np.sqrt(sd**2 * (1 / n + 1 / noise.floor_pairs) + 2 * policy.tau**2) < need

@@ -47,6 +47,8 @@ class Release:
         What one pair of the model took.
     recorded : mapping of RowId to Call
         What the gate said of each row; empty where it said nothing.
+    slower : frozenset of RowId or None
+        Rows that are known to be slower than their floor, because they were made so; None where nobody knows.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Release:
     pairs: Mapping[str, int]
     pair_minutes: Mapping[str, float]
     recorded: Mapping[RowId, Call]
+    slower: frozenset[RowId] | None = None
 
 
 @dataclass(frozen=True, slots=True)

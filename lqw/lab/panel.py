@@ -9,9 +9,9 @@ import ipywidgets as w
 from markupsafe import Markup
 
 from lqw.errors import LqwError
-from lqw.lab import views
+from lqw.lab import plots, views
 from lqw.lab.compare import Judged, flips, judge_history, parse_looks, with_settings
-from lqw.lab.curves import Curves, measured_noise, pairs_to_pass, simulate
+from lqw.lab.curves import Curves, measured_noise, pairs_to_pass, simulate, simulate_for
 from lqw.lab.guard import RECEIPTS_VARIABLE, refuse_in_a_run
 from lqw.lab.methods import Methods
 from lqw.lab.receipts import load_receipts
@@ -22,12 +22,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lqw.lab.history import History
+    from lqw.metrics import RowId
     from lqw.noise.batch import Bands
+    from lqw.noise.rows import Call
     from lqw.plan import Policy
 
 __all__ = ["Lab", "open_lab"]
 
 RECORDED = "recorded"
+QUICK = "as fit in a second"
+QUICK_S = 0.25  # a method; there are two
 VIEWS = RELEASES, ROWS, FLIPS, CURVES, NEEDS = ("Releases", "Rows", "Flips", "Curves", "Pairs and minutes")
 REFERENCE_METHOD = "gate-v1"
 SYNTHETIC = "SYNTHETIC: no engine ran for these numbers; they come from a seed, with losses planted in " + ", ".join(
@@ -75,21 +79,21 @@ class Lab:
         self.methods = Methods()
         self._noise = measured_noise(history)
         self._judged: dict[tuple[str, Policy], tuple[Judged | None, ...]] = {}
-        self._curves: dict[tuple[str, Policy, int], Curves] = {}
+        self._curves: dict[tuple[str, Policy, int | str], Curves] = {}
         policy = history.releases[-1].policy
         self.first = _dropdown("method A", self.methods.names, REFERENCE_METHOD)
         other = next((name for name in self.methods.names if name != REFERENCE_METHOD), REFERENCE_METHOD)
         self.second = _dropdown("method B", self.methods.names, other)
-        self.alpha = _slider("α, %", 100 * policy.alpha, (0.1, 10.0, 0.1), "false RED a release")
+        self.alpha = _slider("α, false RED, %", 100 * policy.alpha, (0.1, 10.0, 0.1), "false RED a release")
         self.margin = _slider("margin, %", 100 * policy.margin, (1.0, 60.0, 1.0), "a loss that must be excluded")
-        self.tau = _slider("session τ, %", 100 * policy.tau, (0.0, 5.0, 0.1), "what a session moves a ratio by")
+        self.tau = _slider("session term τ, %", 100 * policy.tau, (0.0, 5.0, 0.1), "what a session moves a ratio by")
         self.looks = w.Text(
-            description="looks", value=", ".join(map(str, policy.looks)), continuous_update=False, layout=_WIDE
+            description="looks, pairs", value=", ".join(map(str, policy.looks)), continuous_update=False, **_SHAPE
         )
         names = [release.name for release in history.releases]
-        self.release = _dropdown("release", [(name, at) for at, name in enumerate(names)], len(names) - 1)
-        self.sims = _dropdown("simulated", [25, 100, 400, 2000], 25)
-        self.message = w.HTML()
+        self.release = _dropdown("release of Rows", [(name, at) for at, name in enumerate(names)], len(names) - 1)
+        self.sims = _dropdown("simulated releases", [QUICK, 100, 400, 2000], QUICK)
+        self.message, self.summary = w.HTML(), w.HTML()
         self.views = {title: w.HTML() for title in VIEWS}
         self.tabs = w.Tab(children=list(self.views.values()), titles=VIEWS, selected_index=0)
         self.panel = self._layout(left_out)
@@ -105,9 +109,10 @@ class Lab:
         if self.history.synthetic:
             notes.insert(0, Markup('<p class="lqw-lab warn">{}</p>').format(SYNTHETIC))
         notes += [Markup('<p class="lqw-lab warn">left out: {}</p>').format(line) for line in left_out]
-        methods = w.HBox([self.first, self.second, self.release, self.sims])
-        numbers = w.HBox([self.alpha, self.margin, self.tau, self.looks])
-        return w.VBox([w.HTML(str(views.STYLE + Markup("").join(notes))), methods, numbers, self.message, self.tabs])
+        controls = [self.first, self.second, self.alpha, self.margin, self.tau, self.looks, self.release, self.sims]
+        grid = w.GridBox(controls, layout=w.Layout(grid_template_columns="repeat(auto-fit, minmax(20rem, 1fr))"))
+        top = w.HTML(str(views.STYLE + Markup("").join(notes)))
+        return w.VBox([top, grid, self.message, self.summary, self.tabs])
 
     def _ipython_display_(self) -> None:
         from IPython.display import display  # noqa: PLC0415 - only where there is a notebook
@@ -140,7 +145,11 @@ class Lab:
         """Return a method's curves at the measured noise; remembered per policy."""
         key = (name, policy, self.sims.value)
         if key not in self._curves:
-            self._curves[key] = simulate(self._noise, self.methods[name], policy, releases=self.sims.value)
+            asked = (self._noise, self.methods[name], policy)
+            quick = self.sims.value == QUICK
+            self._curves[key] = (
+                simulate_for(*asked, seconds=QUICK_S) if quick else simulate(*asked, releases=self.sims.value)
+            )
         return self._curves[key]
 
     def update(self) -> None:
@@ -153,6 +162,22 @@ class Lab:
         self.message.value = ""
         title = VIEWS[self.tabs.selected_index or 0]
         self.views[title].value = str(self.view(title, policy))
+        self._summarize(policy)
+
+    def _summarize(self, policy: Policy) -> None:
+        """Say what both methods make of the whole history, whatever tab is open, and offer the releases by it."""
+        both = {name: self.judged(name, policy) for name in (self.first.value, self.second.value)}
+        a, b = both[self.first.value], both[self.second.value]
+        recorded = [release.recorded for release in self.history.releases]
+        flipped = {name: len(flips(self.history, recorded, said)) for name, said in both.items()}
+        parted = len(flips(self.history, _calls(a), b))
+        known = flipped if any(recorded) else {}
+        self.summary.value = str(views.summary_view(self.history, both, parted, known))
+        offered = [views.label(*three) for three in zip(self.history.releases, a, b, strict=True)]
+        if [name for name, _ in self.release.options] != offered:
+            self._quiet, at = True, self.release.value
+            self.release.options = [(name, number) for number, name in enumerate(offered)]
+            self.release.value, self._quiet = at, False
 
     def view(self, title: str, policy: Policy) -> Markup:
         """Return what a tab shows under *policy*."""
@@ -160,7 +185,7 @@ class Lab:
         if title in (CURVES, NEEDS):
             curves = {name: self.curves(name, policy) for name in names}
             if title == CURVES:
-                return views.curves_view(curves)
+                return plots.curves_view(curves, alpha=policy.alpha, margin=policy.margin)
             return views.needs_view(self._noise, pairs_to_pass(self._noise, policy), curves)
         a, b = (self.judged(name, policy) for name in names)
         if title == RELEASES:
@@ -168,11 +193,11 @@ class Lab:
         if title == ROWS:
             at = self.release.value
             return views.rows_view(self.history.releases[at], a[at], b[at], names)
-        before = [None if one is None else {row: said.call for row, said in one.rows.items()} for one in a]
-        found = views.flips_view(flips(self.history, before, b), *names)
+        found = views.flips_view(flips(self.history, _calls(a), b), *names)
         recorded = [release.recorded for release in self.history.releases]
-        if any(recorded):
-            found += views.flips_view(flips(self.history, recorded, a), RECORDED, names[0])
+        for name, judged in zip(names, (a, b), strict=True):
+            if any(recorded):
+                found += views.flips_view(flips(self.history, recorded, judged), RECORDED, name)
         return found
 
     def try_method(self, name: str, function: Callable[..., Bands]) -> None:
@@ -188,16 +213,20 @@ class Lab:
         self.update()
 
 
-_WIDE = w.Layout(width="19rem")
+def _calls(judged: Sequence[Judged | None]) -> list[dict[RowId, Call] | None]:
+    return [None if one is None else {row: said.call for row, said in one.rows.items()} for one in judged]
+
+
+_SHAPE: dict[str, Any] = {"layout": {"width": "auto"}, "style": {"description_width": "9rem"}}
 
 
 def _dropdown(title: str, options: Any, value: Any) -> Any:
-    return w.Dropdown(description=title, options=options, value=value, layout=_WIDE)
+    return w.Dropdown(description=title, options=options, value=value, **_SHAPE)
 
 
 def _slider(title: str, value: float, scale: tuple[float, float, float], tip: str) -> Any:
     low, high, step = scale
     return w.FloatSlider(
         description=title, value=value, min=low, max=high, step=step, tooltip=tip, continuous_update=False,
-        readout_format=".1f", layout=_WIDE,
+        readout_format=".1f", **_SHAPE,
     )  # fmt: skip

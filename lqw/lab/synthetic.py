@@ -6,14 +6,17 @@ most of the time; what was planted in it is known, so that a method can be held 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lqw.lab.compare import judge_history
 from lqw.lab.history import History, Release
 from lqw.metrics import RowId
-from lqw.noise.rows import Reference, RowData, RowReferences, Spread
+from lqw.noise.methods import METHODS
+from lqw.noise.rows import Call, Reference, RowData, RowReferences, Spread
 from lqw.plan import Policy
 
 if TYPE_CHECKING:
@@ -80,12 +83,19 @@ def synthetic_history(releases: int = 40, *, seed: int = 20) -> History:
             row: RowReferences(floor=floors[row], last=last.get(row), history=tuple(spreads[i][-6:]))
             for i, row in enumerate(rows)
         }
-        out.append(_release(name, rows, d, references))
+        out.append(_release(name, rows, d, references, planted))
         if not planted:
             last = {row: _reference(d[i, : POLICY.looks[0]], name, name) for i, row in enumerate(rows)}
             for i, row in enumerate(rows):
                 spreads[i].append(Spread(ss=last[row].ss, df=last[row].df, release=name))
-    return History(tuple(out), f"synthetic history, seed {seed}", synthetic=True)
+    bare = History(tuple(out), f"synthetic history, seed {seed}", synthetic=True)
+    judged = judge_history(bare, METHODS[POLICY.method], POLICY)
+    recorded = [{row: said.call for row, said in one.rows.items()} for one in judged if one is not None]
+    return replace(bare, releases=tuple(map(_with_record, out, recorded)))
+
+
+def _with_record(release: Release, recorded: dict[RowId, Call]) -> Release:
+    return replace(release, recorded=recorded)
 
 
 def _session(rng: np.random.Generator, level: Floats, sd: Floats, pairs: int) -> Floats:
@@ -106,7 +116,9 @@ def _reference(d: Floats, release: str, receipt: str) -> Reference:
     )
 
 
-def _release(name: str, rows: list[RowId], d: Floats, references: dict[RowId, RowReferences]) -> Release:
+def _release(
+    name: str, rows: list[RowId], d: Floats, references: dict[RowId, RowReferences], planted: Mapping[str, float]
+) -> Release:
     pairs = int(d.shape[1])
     ones = (1.0,) * pairs
     data = tuple(
@@ -123,4 +135,5 @@ def _release(name: str, rows: list[RowId], d: Floats, references: dict[RowId, Ro
         pairs=dict.fromkeys(MODELS, pairs),
         pair_minutes=dict(zip(MODELS, PAIR_MINUTES, strict=True)),
         recorded={},
+        slower=frozenset(RowId.parse(row) for row, effect in planted.items() if effect < 0),
     )

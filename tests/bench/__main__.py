@@ -1,4 +1,4 @@
-"""``make bench``: a cold ``lqw verify`` against a bare Python that reads and hashes the same file; the client's error."""
+"""``make bench``: a cold ``lqw verify`` against a bare Python that reads and hashes the same file; the client's error; the lab."""
 
 import statistics
 import subprocess
@@ -14,6 +14,7 @@ from lqw.collect.calibrate import Load, calibrate, null_server
 from lqw.release.many import verify_many
 from lqw.testing.receipts import adopt_floor, gate_receipt
 from lqw.testing.synthetic import synthetic_params
+from tests.bench.lab import answers
 from tests.support.scratch import Scratch
 
 REPEATS = 5
@@ -96,6 +97,7 @@ def main():
         console.print(_verify(place))
         console.print(_release(place))
         console.print(_client(place))
+    console.print(answers())
 
 
 main()

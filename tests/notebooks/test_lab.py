@@ -16,7 +16,6 @@ ROOT = Path(__file__).parents[2]
 NOTEBOOK = ROOT / "notebooks" / "sandbox" / "noise_band_lab.ipynb"
 
 
-
 def _need(*modules, chromium=False):
     """Skip by name what this machine lacks; CI installs it and must not skip."""
     missing = [name for name in modules if shutil.which(name) is None and not _found(name)]
@@ -53,7 +52,7 @@ def test_every_change_of_a_control_changes_what_is_shown():
         releases: [(lab.margin, 1.5), (lab.second, "fixed-band-10"), (lab.looks, "3, 5")],
         rows: [(lab.alpha, 9.0), (lab.tau, 2.0), (lab.release, 10)],
         flips: [(lab.tau, 0.0), (lab.second, "fixed-band-5")],
-        curves: [(lab.margin, 20.0)],
+        curves: [(lab.margin, 20.0), (lab.sims, 100)],
         needs: [(lab.tau, 3.0)],
     }
     for tab, settings in changes.items():
@@ -62,6 +61,9 @@ def test_every_change_of_a_control_changes_what_is_shown():
             before = shown()
             control.value = value
             assert shown() != before, (VIEWS[tab], control.description)
+    assert "gate-v1" in lab.summary.value
+    assert "flips of the record" in lab.summary.value
+    assert "✖ RED" in lab.release.options[10][0]
     before = shown()
     lab.looks.value = "5, 3"
     assert "rising" in lab.message.value

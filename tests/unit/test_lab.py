@@ -14,12 +14,13 @@ import pytest
 from lqw.errors import UsageError
 from lqw.lab import guard
 from lqw.lab.compare import flips, judge_history, parse_looks, with_settings
-from lqw.lab.curves import LOSSES, NOISE_FACTORS, measured_noise, pairs_to_pass, simulate
+from lqw.lab.curves import CHUNK, LOSSES, NOISE_FACTORS, measured_noise, pairs_to_pass, simulate, simulate_for
 from lqw.lab.history import History
 from lqw.lab.methods import Methods, method_problems
 from lqw.lab.receipts import load_receipts
 from lqw.lab.save import save_method
 from lqw.lab.synthetic import PLANTED, POLICY, synthetic_history
+from lqw.lab.views import of, summary_view
 from lqw.metrics import RowId
 from lqw.noise.batch import Bands
 from lqw.noise.methods import METHODS, fixed_band, gate_v1
@@ -126,6 +127,38 @@ def test_curves_rise_with_the_loss_and_with_the_noise(history):
     assert band.false_red[-1] > 0.2 > mine.false_red[-1]
     assert 3.0 <= mine.pairs <= 9.0
     assert mine.minutes == pytest.approx(mine.pairs * sum(noise.pair_minutes.values()), rel=0.2)
+
+
+def test_a_simulation_by_the_clock_is_a_series_of_equal_chunks_that_take_every_row_in_turn(history):
+    noise = measured_noise(history)
+    least = simulate_for(noise, GATE, POLICY, seconds=0.0)
+    assert least.releases == CHUNK
+    assert least.red.tolist() == simulate(noise, GATE, POLICY, releases=CHUNK).red.tolist()
+    two = simulate_for(noise, GATE, POLICY, seconds=60.0, most=2 * CHUNK)
+    parts = [simulate(noise, GATE, POLICY, releases=CHUNK, seed=seed) for seed in (1, 2)]
+    assert two.releases == 2 * CHUNK
+    assert two.red == pytest.approx(np.mean([one.red for one in parts], axis=0))
+    assert two.false_red == pytest.approx(np.mean([one.false_red for one in parts], axis=0))
+    assert two.minutes == pytest.approx((parts[0].minutes + parts[1].minutes) / 2)
+
+
+def test_the_bundled_history_is_recorded_as_the_gate_judges_it_and_its_truth_is_known(history):
+    judged = judge_history(history, GATE, POLICY)
+    assert flips(history, [release.recorded for release in history.releases], judged) == ()
+    assert {release.name for release in history.releases if release.slower} == {"1.11", "1.18", "1.24", "1.30"}
+    strict = judge_history(history, GATE, replace(POLICY, margin=0.02))
+    flipped = flips(history, [release.recorded for release in history.releases], strict)
+    assert flipped
+    assert all(one.before is Call.PASS and one.delta < 0.2 for one in flipped)
+    lines = str(summary_view(history, {"A": judged, "B": strict}, len(flipped), {"A": 0, "B": len(flipped)}))
+    assert "4 of 5" in lines
+    assert f"the methods part on {len(flipped)} rows" in lines
+
+
+def test_a_simulated_share_says_how_little_few_draws_prove():
+    assert of(0.0, 10) == "0 of 10 (at most 26%)"
+    assert of(1.0, 10) == "10 of 10 (at most 100%)"
+    assert of(0.0, 300) == "0 of 300 (at most 1%)"
 
 
 def test_measured_noise_is_the_noise_that_went_in(history):
