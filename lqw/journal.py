@@ -16,17 +16,19 @@ from pydantic import ValidationError
 
 from lqw.canonical import canonical_bytes, loads_strict
 from lqw.errors import HostBusy, IntegrityError
-from lqw.samples import Header, IdentityRecord, StartRecord
+from lqw.samples import BesideRecord, Header, IdentityRecord, StartRecord
 
 if TYPE_CHECKING:
     from types import TracebackType
 
 __all__ = ["Journal", "JournalWriter", "parse_journal", "read_journal"]
 
-_KINDS: dict[str, type[Header | StartRecord | IdentityRecord]] = {
+_Line = Header | StartRecord | IdentityRecord | BesideRecord
+_KINDS: dict[str, type[_Line]] = {
     "header": Header,
     "start": StartRecord,
     "identity": IdentityRecord,
+    "beside": BesideRecord,
 }
 
 
@@ -42,20 +44,21 @@ class Journal:
     identities: tuple[IdentityRecord, ...]
     torn: bool
     size: int
+    besides: tuple[BesideRecord, ...] = ()
 
     @property
     def next_position(self) -> int:
         """Return the running number of the next start."""
-        positions = [start.position for start in self.starts] + [one.position for one in self.identities]
-        return 1 + max(positions, default=-1)
+        positions = [one.position for one in self.starts] + [one.position for one in self.identities]
+        return 1 + max([*positions, *(one.position for one in self.besides)], default=-1)
 
 
-def _record(line: bytes, where: str) -> Header | StartRecord | IdentityRecord:
+def _record(line: bytes, where: str) -> _Line:
     value = loads_strict(line, name=where)
     kind = value.get("kind") if isinstance(value, dict) else None
     spec = _KINDS.get(kind) if isinstance(kind, str) else None
     if spec is None:
-        raise IntegrityError(f"{where}: not a header, start or identity record")
+        raise IntegrityError(f"{where}: not a header, start, identity or beside record")
     try:
         return spec.model_validate_json(line)  # JSON mode: enums and lists come as JSON has them
     except ValidationError as err:
@@ -82,6 +85,7 @@ def parse_journal(data: bytes, *, name: str = "samples.jsonl") -> Journal:
         tuple(record for record in records if isinstance(record, IdentityRecord)),
         torn=size < len(data),
         size=size,
+        besides=tuple(record for record in records if isinstance(record, BesideRecord)),
     )
 
 
@@ -126,7 +130,7 @@ class JournalWriter:
         os.lseek(self._handle, whole, os.SEEK_SET)
         self.is_empty = whole == 0
 
-    def append(self, record: Header | StartRecord | IdentityRecord) -> None:
+    def append(self, record: _Line) -> None:
         """Write one line and sync it to the disk before returning."""
         value: dict[str, Any] = record.model_dump(mode="json", by_alias=True)
         line = canonical_bytes(value) + b"\n"

@@ -1,6 +1,7 @@
 """The journal's records: one line of ``samples.jsonl`` per engine start, raw stamps and all.
 
-Line 1 is a :class:`Header`; each further line a :class:`StartRecord` or an :class:`IdentityRecord`. Stamps are
+Line 1 is a :class:`Header`; each further line a :class:`StartRecord`, :class:`IdentityRecord` or
+:class:`BesideRecord`. Stamps are
 whole nanoseconds of ``perf_counter_ns`` relative to ``origin`` of their start, so they stay far below 2^53.
 """
 
@@ -14,6 +15,7 @@ from lqw.outcomes import Arm, Purpose, Reason
 
 __all__ = [
     "Answer",
+    "BesideRecord",
     "EngineFacts",
     "Failure",
     "Header",
@@ -21,6 +23,7 @@ __all__ = [
     "IdentityRecord",
     "MemoryPeaks",
     "RequestSample",
+    "ServedRecord",
     "ServerTimings",
     "StartRecord",
     "Twin",
@@ -134,13 +137,10 @@ class Header(Record):
     lqw_source_sha256: str
 
 
-class StartRecord(Record):
-    """One fresh engine start of one arm and everything it was asked."""
+class ServedRecord(Record):
+    """One fresh engine start and everything it was asked: what a start of an arm and one beside have in common."""
 
-    kind: Literal["start"] = "start"
     model: str
-    pair: int = Field(ge=1)
-    arm: Arm
     launch: int = Field(ge=0)
     position: int = Field(ge=0)  # running number of the start in this run: the order for drift tests
     started_utc: str
@@ -152,6 +152,21 @@ class StartRecord(Record):
     memory: MemoryPeaks | None = None
     telemetry: dict[str, Any] = {}
     failure: Failure | None = None
+
+
+class StartRecord(ServedRecord):
+    """One fresh engine start of one arm."""
+
+    kind: Literal["start"] = "start"
+    pair: int = Field(ge=1)
+    arm: Arm
+
+
+class BesideRecord(ServedRecord):
+    """One start of an engine beside: published, never gating. ``name`` is the params' word for it."""
+
+    kind: Literal["beside"] = "beside"
+    name: str
 
 
 class Answer(Record):

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from lqw.collect.prompts import PromptSet, PromptStore, make_prompts
 from lqw.collect.steps import Asker, run_step
-from lqw.collect.texts import make_text_prompts
+from lqw.collect.texts import make_text_prompts, with_texts
 from lqw.collect.transport import quiet
 from lqw.collect.watch import StartWatch
 from lqw.engines.base import StartRequest
 from lqw.engines.registry import get_engine
 from lqw.engines.starting import start_engine
-from lqw.host.memory import MemorySampler
 from lqw.outcomes import Arm
 from lqw.samples import Failure, StartRecord
 
@@ -26,11 +25,11 @@ if TYPE_CHECKING:
     from lqw.engines.base import Engine
     from lqw.engines.running import RunningEngine
     from lqw.host.gpu import Gpu
-    from lqw.params import EngineSpec, Params
+    from lqw.params import EngineSpec, LaunchSpec, Params
     from lqw.plan import StartKey
     from lqw.samples import Answer, RequestSample, Twin
 
-__all__ = ["Found", "Site", "timed_start", "utc_now"]
+__all__ = ["Found", "Site", "ask_launch", "timed_start", "utc_now"]
 
 
 def utc_now() -> str:
@@ -79,9 +78,17 @@ class Site:
         # What two unlike texts both begin with is the begin token: no prompt may share its first token.
         bare = ids[1:] if ids[:1] == other[:1] else ids
         made = make_text_prompts(self.params, bare, running) if self.need_text else make_prompts(self.params, bare)
+        if not isinstance(made, Failure) and self.tell_text:
+            made = with_texts(made, running)
         if not isinstance(made, Failure):
             self.prompts.put(model, made)
         return made
+
+    @property
+    def tell_text(self) -> bool:
+        """Return whether an engine beside takes text where the arms do not: it gets theirs, told as text."""
+        besides = (get_engine(one.engine, file=self.params.path) for one in self.params.release.beside)
+        return not self.need_text and any(engine.takes == "text" for engine in besides)
 
     @property
     def need_text(self) -> bool:
@@ -106,13 +113,10 @@ class Found:
     failure: Failure | None = None
 
 
-def _ask_all(site: Site, running: RunningEngine, key: StartKey, origin_ns: int, found: Found) -> None:
-    launch, prompts = site.params.protocol.launches[key.launch], site.prompts_for(key.model, running)
-    if isinstance(prompts, Failure):
-        found.failure = prompts
-        return
-    asker = Asker(running, prompts, origin_ns, site.params.protocol.request_timeout_s)
-    with MemorySampler(running.pid, compute=site.params.host.compute) as memory, quiet():
+def ask_launch(site: Site, asker: Asker, launch: LaunchSpec, found: Found) -> None:
+    """Ask everything a launch has; what comes, and the engine's end, are kept in *found*."""
+    running = asker.running
+    with running.memory() as memory, quiet():
         for step in launch.steps:
             site.progress({"event": "step", "step": step.step_id})
             for samples in run_step(asker, step):
@@ -176,6 +180,11 @@ def _time(site: Site, key: StartKey, origin_ns: int, found: Found) -> None:
         return
     with outcome as running:
         found.engine, found.ready_s = running.facts, running.ready_s
-        _ask_all(site, running, key, origin_ns, found)
+        prompts = site.prompts_for(key.model, running)
+        if isinstance(prompts, Failure):
+            found.failure = prompts
+        else:
+            asker = Asker(running, prompts, origin_ns, site.params.protocol.request_timeout_s)
+            ask_launch(site, asker, site.params.protocol.launches[key.launch], found)
         left = running.stop()
     found.failure = found.failure or left

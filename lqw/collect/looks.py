@@ -47,13 +47,13 @@ class Looks:
     def __init__(self, site: Site, plan: Plan, writer: JournalWriter, header: Header, standing_of: StandingOf) -> None:
         self._site, self._plan, self._writer, self._header = site, plan, writer, header
         self._standing_of, self._standing = standing_of, Standing()
-        self._pace = Pace(site.params.protocol.total_deadline_s)
+        self.pace = Pace(site.params.protocol.total_deadline_s)
         self._binaries: dict[Arm, EngineFacts] = {}
         self.starts: dict[StartKey, StartRecord] = {}
         journal = read_journal(writer.path)
         self.identities = {record.model: record for record in journal.identities}
-        self._position = journal.next_position
-        self.tally = Tally(resumed_at=self._position or None)
+        self.position = journal.next_position
+        self.tally = Tally(resumed_at=self.position or None)
         for start in journal.starts:
             self._take(start)
 
@@ -62,7 +62,7 @@ class Looks:
     def _take(self, start: StartRecord) -> None:
         self.starts[StartKey(start.model, start.pair, start.arm, start.launch)] = start
         self._know_engine(start.arm, start.engine)
-        self._pace.add(start.wall_s)
+        self.pace.add(start.wall_s)
 
     def _know_engine(self, arm: Arm, engine: EngineFacts | None) -> None:
         if engine is None:
@@ -77,7 +77,7 @@ class Looks:
 
     def _write(self, record: StartRecord | IdentityRecord) -> None:
         self._writer.append(record)
-        self._position += 1
+        self.position += 1
 
     # identity -----------------------------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ class Looks:
                 continue
             self._site.progress({"event": "identity", "model": model})
             margins = self._plan.purpose is Purpose.ADOPT
-            record = identity_start(self._site, model, self._position, margins=margins)
+            record = identity_start(self._site, model, self.position, margins=margins)
             self._know_engine(Arm.SUBJECT, record.engine)
             self._write(record)
             self.identities[model] = record
@@ -147,9 +147,9 @@ class Looks:
     def _measure_start(self, key: StartKey, look: int, planned: int) -> None:
         facts = {"model": key.model, "pair": key.pair, "arm": str(key.arm), "launch": key.launch}
         begin = {**facts, "look": look + 1, "engine": self._site.spec(key.arm).engine}
-        self._site.progress({"event": "start", **begin, "eta_s": self._pace.left_s(planned - len(self.starts))})
-        telemetry: dict[str, Any] = {"resumed": True} if self._position == self.tally.resumed_at else {}
-        record = timed_start(self._site, key, self._position, telemetry)
+        self._site.progress({"event": "start", **begin, "eta_s": self.pace.left_s(planned - len(self.starts))})
+        telemetry: dict[str, Any] = {"resumed": True} if self.position == self.tally.resumed_at else {}
+        record = timed_start(self._site, key, self.position, telemetry)
         self._take(record)
         self._write(record)
         self._give_up_if_hopeless(key.model, key.arm)
@@ -161,7 +161,7 @@ class Looks:
             "starts_done": len(self.starts),
             "starts_planned": planned,
             "rows_done": self._rows_done(look),
-            "eta_s": self._pace.left_s(planned - len(self.starts)),
+            "eta_s": self.pace.left_s(planned - len(self.starts)),
         }
         self._site.progress({"event": "end", **end})
 
@@ -180,7 +180,7 @@ class Looks:
             self._site.progress({"event": "note", "text": text})
 
     def _out_of_time(self) -> bool:
-        if self._pace.is_over and not self.tally.deadline_hit:
+        if self.pace.is_over and not self.tally.deadline_hit:
             self.tally.deadline_hit = True
             limit = self._site.params.protocol.total_deadline_s
             text = f"the deadline of {limit:g} s does not bear another start"

@@ -32,6 +32,11 @@ class Pace:
         return round(starts * sum(self._walls) / len(self._walls), 1) if self._walls else None
 
     @property
+    def spare_s(self) -> float:
+        """Return how long is left until the deadline, seconds; below zero after it."""
+        return self._end - time.monotonic()
+
+    @property
     def is_over(self) -> bool:
         """Return whether the deadline does not bear another start as long as the longest of the last ones."""
         return time.monotonic() + max(self._walls, default=0.0) > self._end

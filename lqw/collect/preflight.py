@@ -48,6 +48,9 @@ def preflight(params: Params, purpose: Purpose) -> None:
     for arm, spec in (("subject", params.release.subject), ("comparator", params.release.comparator)):
         engine = get_engine(spec.engine, file=params.path, field=f"{arm}.engine")
         engine.check(spec, compute=params.host.compute, where=Where(params.path, arm))
+    for spec in params.release.beside:
+        # Only its name: what else is wrong with an engine that gates nothing is a named row of it, not the run's end.
+        get_engine(spec.engine, file=params.path, field=f"beside.{spec.name}.engine")
     for model in params.release.models:
         check_model(params, model)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lqw.collect.arms import Site
+from lqw.collect.beside import measure_beside
 from lqw.collect.calibrate import Calibration, Load, calibrate_patiently, null_server
 from lqw.collect.header import make_header, refuse_other_run
 from lqw.collect.looks import Looks
@@ -140,10 +141,14 @@ def collect(
         looks = Looks(site, plan, writer, header, standing_of)
         looks.ask_identity()
         looks.measure()
+        besides = measure_beside(
+            site, writer, read_journal(writer.path).besides, position=looks.position, pace=looks.pace
+        )
     return CollectSummary.of(
         looks.tally,
         list(looks.starts.values()),
         list(looks.identities.values()),
+        besides=besides,
         prompts=site.prompts,
         calibration=calibration,
         wall_s=time.monotonic() - began,

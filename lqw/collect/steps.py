@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -28,16 +29,24 @@ _Role = Literal["warmup", "prime", "timed"]
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Asks one running engine; stamps of its samples are relative to ``origin_ns``."""
+    """Asks one running engine; stamps of its samples are relative to ``origin_ns``.
+
+    ``end_s`` is the ``time.monotonic`` after which nothing may last, where there is such a moment.
+    """
 
     running: RunningEngine
     prompts: PromptSet
     origin_ns: int
     timeout_s: float
+    end_s: float | None = None
 
     @property
     def _target(self) -> Target:
         return Target(self.running.host, self.running.port)
+
+    def limit_s(self) -> float:
+        """Return how long the next request may be silent, or last, seconds."""
+        return self.timeout_s if self.end_s is None else max(0.1, min(self.timeout_s, self.end_s - time.monotonic()))
 
     def _payload(self, kind: str, asked: Asked) -> bytes:
         cached = kind == "cached"
@@ -54,13 +63,13 @@ class Asker:
     def one(self, kind: str, asked: Asked) -> RequestSample:
         """Send one request and return its sample."""
         payload, log = self._payload(kind, asked), self.running.log_mark()
-        raw = exchange(self._target, payload, timeout_s=self.timeout_s)
+        raw = exchange(self._target, payload, timeout_s=self.limit_s())
         return self._sample(raw, asked, self.running.cached_tokens(log) if asked.reuse else None)
 
     def together(self, kind: str, batch: list[Asked]) -> list[RequestSample]:
         """Send a batch at one moment and return its samples."""
         payloads = [self._payload(kind, asked) for asked in batch]
-        raw = exchange_together(self._target, payloads, timeout_s=self.timeout_s)
+        raw = exchange_together(self._target, payloads, timeout_s=self.limit_s())
         return [self._sample(one, asked) for one, asked in zip(raw, batch, strict=True)]
 
     def _sample(self, raw: Exchange, asked: Asked, cached_tokens: int | None = None) -> RequestSample:

@@ -69,6 +69,11 @@ def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
+def _milliseconds(nanoseconds: Any) -> float | None:
+    value = _number(nanoseconds)
+    return None if value is None else value / 1e6
+
+
 def _timings(value: Any) -> ServerTimings | None:
     if not isinstance(value, dict):
         return None
@@ -130,7 +135,7 @@ def _llama(told: Told, event: Event, value: dict[str, Any]) -> None:
 
 
 def _openai(told: Told, event: Event, value: dict[str, Any]) -> None:
-    """OpenAI-like completions and chat: text in any channel is a token; ids where logprobs carry them."""
+    """OpenAI-like completions and chat: text in any channel is a token; ids where logprobs or ``token_ids`` tell."""
     _note_timings(told, value.get("timings"))
     usage = value.get("usage")
     if isinstance(usage, dict):
@@ -145,11 +150,17 @@ def _openai(told: Told, event: Event, value: dict[str, Any]) -> None:
     delta: dict[str, Any] = said if isinstance(said, dict) else {}
     channels = [choice.get("text"), delta.get("content"), delta.get("reasoning_content"), delta.get("reasoning")]
     text = "".join(part for part in channels if isinstance(part, str))
-    ids = _logprob_ids(choice.get("logprobs"))
+    ids = _logprob_ids(choice.get("logprobs")) or _token_ids(choice.get("token_ids"))
     if text or ids:
         told.text += text
         told.ids += ids
         told.add(event, max(len(ids), 1))
+
+
+def _token_ids(value: Any) -> list[int]:
+    """Return the ids of a chunk as vLLM gives them with ``return_token_ids``."""
+    entries = value if isinstance(value, list) else []
+    return [token for token in entries if _count(token) is not None]
 
 
 def _logprob_ids(value: Any) -> list[int]:
@@ -168,6 +179,12 @@ def _ollama(told: Told, event: Event, value: dict[str, Any]) -> None:
     if value.get("done") is not True:
         return
     told.finished = True
+    told.timings = ServerTimings(
+        prompt_n=_count(value.get("prompt_eval_count")),
+        prompt_ms=_milliseconds(value.get("prompt_eval_duration")),
+        predicted_n=_count(value.get("eval_count")),
+        predicted_ms=_milliseconds(value.get("eval_duration")),
+    )
     for key, store in (("eval_count", told.counts), ("prompt_eval_count", told.prompt_tokens)):
         count = _count(value.get(key))
         if count is not None:

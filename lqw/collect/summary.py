@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from lqw.collect.calibrate import Calibration
     from lqw.collect.prompts import PromptStore
-    from lqw.samples import IdentityRecord, StartRecord
+    from lqw.samples import BesideRecord, IdentityRecord, StartRecord
 
 __all__ = ["CollectSummary", "Tally"]
 
@@ -44,6 +44,7 @@ class CollectSummary:
         starts: Sequence[StartRecord],
         identities: Sequence[IdentityRecord],
         *,
+        besides: Sequence[BesideRecord] = (),
         prompts: PromptStore,
         calibration: Calibration,
         wall_s: float,
@@ -67,6 +68,17 @@ class CollectSummary:
                     "failure": str(one.failure.reason) if one.failure else None,
                 }
                 for one in identities
+            ],
+            "beside": [
+                {
+                    "name": one.name,
+                    "model": one.model,
+                    "launch": one.launch,
+                    "position": one.position,
+                    "wall_s": round(one.wall_s, 3),
+                    "failure": str(one.failure.reason) if one.failure else None,
+                }
+                for one in besides
             ],
             "counts": _counts(starts),
         }

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lqw.collect.prompts import Key
     from lqw.params import LaunchSpec, Params
 
-__all__ = ["Speaker", "make_text_prompts"]
+__all__ = ["Speaker", "make_text_prompts", "with_texts"]
 
 _TRIES = 60
 
@@ -119,6 +119,17 @@ def make_text_prompts(params: Params, corpus_ids: Sequence[int], speaker: Speake
     except _Unfit as unfit:
         return unfit.failure
     return PromptSet(ids, texts)
+
+
+def with_texts(prompts: PromptSet, speaker: Speaker) -> PromptSet | Failure:
+    """Return prompts of ids with each one told as text too, for who takes no ids; its count of them is its own."""
+    texts: dict[Key, str] = {}
+    for key, ids in prompts.ids.items():
+        text = speaker.detokenize(ids)
+        if isinstance(text, Failure):
+            return text
+        texts[key] = text
+    return PromptSet(prompts.ids, texts)
 
 
 def _begin_tokens(speaker: Speaker) -> int:

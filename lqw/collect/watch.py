@@ -86,9 +86,14 @@ class StartWatch:
             said["idle_watch"] = self._idle.summary()
         return said
 
+    @property
+    def contended(self) -> Failure | None:
+        """Return CONTENDED with who else computed on the GPU, or None; after the watch has ended."""
+        return None if self._idle is None else self._idle.failure()
+
     def require_alone(self) -> None:
         """Raise HostBusy where a stranger was seen: the start does not count, and a resumed run measures it again."""
-        found = None if self._idle is None else self._idle.failure()
+        found = self.contended
         if found is not None:
             raise HostBusy(
                 f"{found.reason}: {found.detail}",

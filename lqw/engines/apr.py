@@ -16,13 +16,13 @@ from __future__ import annotations
 import json
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from lqw.engines import apr_log
+from lqw.engines.adapter import Adapter, encoded, post
 from lqw.engines.apr_generations import generation_of
 from lqw.engines.base import Environment, HttpRequest, Identity
 from lqw.engines.binaries import executable_sha256
-from lqw.engines.checks import check_binary, check_settings
 from lqw.engines.control import ControlError
 from lqw.engines.environment import scrubbed
 from lqw.errors import ParamsError
@@ -30,9 +30,9 @@ from lqw.outcomes import Reason
 from lqw.samples import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from lqw.engines.base import Compute, Prompt, StartRequest, StreamFormat, Where
+    from lqw.engines.base import Compute, Prompt, StartRequest, Where
     from lqw.engines.control import Control
     from lqw.params import EngineSpec
     from lqw.samples import Answer
@@ -40,23 +40,20 @@ if TYPE_CHECKING:
 __all__ = ["Apr"]
 
 ROUTE = "/v1/completions"
-_KINDS: dict[str, type] = {"threads": int, "gpu_layers": object}
-_LEAST = {"threads": 1, "gpu_layers": 0}
 _ON_GPU, _ON_CPU = ("cuda", "gpu"), ("cpu",)
 _VOIDS = ("SKIP_PARITY_GATE",)
 
 
-class Apr:
+class Apr(Adapter):
     """The adapter."""
 
     name = "apr"
-    stream_format: StreamFormat = "openai"
-    takes: Literal["ids", "text"] = "text"
+    kinds: Mapping[str, type] = {"threads": int, "gpu_layers": object}
+    least: Mapping[str, int] = {"threads": 1, "gpu_layers": 0}
     stop_signals = (signal.SIGINT, signal.SIGTERM)  # SIGINT is its graceful stop; SIGTERM kills
 
     def check(self, spec: EngineSpec, *, compute: Compute, where: Where) -> None:
         """Refuse unknown settings, a setting that contradicts the host, forbidden variables, a wrong binary."""
-        check_settings(spec, _KINDS, _LEAST, {}, where)
         layers = spec.settings.get("gpu_layers")
         if layers is not None and (compute == "cpu" or layers in (0, "0")):
             raise ParamsError(
@@ -75,7 +72,7 @@ class Apr:
                     problem="switches off apr's own proof that it computes the right thing",
                     remedy="remove the variable",
                 )
-        check_binary(spec, where)
+        super().check(spec, compute=compute, where=where)
 
     def command(self, request: StartRequest, port: int) -> list[str]:
         """Return program and arguments."""
@@ -85,8 +82,10 @@ class Apr:
             return [*words, "--no-gpu"]
         return [*words, "--gpu-layers", str(request.spec.settings.get("gpu_layers", "all"))]
 
-    def environment(self, base: Mapping[str, str], spec: EngineSpec) -> Environment:
+    def environment(self, base: Mapping[str, str], request: StartRequest, port: int) -> Environment:
         """Return a scrubbed environment: a stray APR_API_KEY would answer 401 to everything."""
+        del port
+        spec = request.spec
         threads = spec.settings.get("threads")
         own = spec.env if threads is None else {"RAYON_NUM_THREADS": str(threads), **spec.env}
         return scrubbed(base, own)
@@ -156,17 +155,12 @@ class Apr:
             raise ValueError("apr takes text, and this prompt has none")
         body: dict[str, Any] = {"prompt": prompt.text, "max_tokens": n_predict, "temperature": 0.0}
         if kind == "identity":
-            return HttpRequest("/generate", _encoded(body))
-        return HttpRequest(ROUTE, _encoded({"model": "m", **body, "stream": stream}))
+            return post("/generate", body)
+        return post(ROUTE, {"model": "m", **body, "stream": stream})
 
     def tokenize(self, control: Control, text: str) -> list[int]:
         """Return the ids apr serves *text* with, as ``/generate`` gives them; ``/tokenize`` is another tokenizer."""
-        return _generated(control.post("/generate", _encoded({"prompt": text, "max_tokens": 1, "temperature": 0.0})))[0]
-
-    def detokenize(self, control: Control, ids: Sequence[int]) -> str:
-        """Raise: apr has no such route."""
-        del control, ids
-        raise ControlError(Reason.UNSUPPORTED, "apr turns no ids into text")
+        return _generated(control.post("/generate", encoded({"prompt": text, "max_tokens": 1, "temperature": 0.0})))[0]
 
     def answer(self, control: Control, request: HttpRequest, blank: Answer) -> Answer:
         """Send a ``/generate``; its ids are those of the prompt and the answer."""
@@ -192,10 +186,6 @@ class Apr:
             return said
         mode = str(control.get("/health").get("compute_mode", "")).lower()
         return "" if mode in _ON_GPU else f"/health says compute_mode {mode or 'nothing'} after the requests"
-
-
-def _encoded(body: Mapping[str, Any]) -> bytes:
-    return json.dumps(body, separators=(",", ":")).encode()
 
 
 def _generated(value: Any) -> tuple[list[int], list[int]]:

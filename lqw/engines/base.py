@@ -164,11 +164,15 @@ class Engine(Protocol):
         """Raise ParamsError where the spec names what this engine does not know, lacks, or cannot do."""
         ...
 
+    def place(self, spec: EngineSpec) -> tuple[str, int] | None:
+        """Return host and port of a server that already runs, so that nothing is started; None: start it here."""
+        ...
+
     def command(self, request: StartRequest, port: int) -> list[str]:
         """Return program and arguments."""
         ...
 
-    def environment(self, base: Mapping[str, str], spec: EngineSpec) -> Environment:
+    def environment(self, base: Mapping[str, str], request: StartRequest, port: int) -> Environment:
         """Return the environment to start it with, made from *base* (this process's) and the spec's."""
         ...
 
@@ -176,8 +180,20 @@ class Engine(Protocol):
         """Return whether it serves; False while it loads or refuses connections."""
         ...
 
+    def load(self, control: Control, request: StartRequest) -> None:
+        """Have a server that starts empty load the model; ControlError UNSUPPORTED where it cannot."""
+        ...
+
+    def unsupported(self, log: str) -> str:
+        """Return the engine's own words in *log* for a model it cannot load at all, or nothing."""
+        ...
+
     def read_back(self, control: Control, log_path: Path) -> dict[str, Any]:
         """Return the settings in force, as the engine itself reports them."""
+        ...
+
+    def serving(self, settings: Mapping[str, Any], request: StartRequest) -> Engine:
+        """Return the adapter that speaks to this start: itself, unless requests must name what the server told."""
         ...
 
     def mismatch(self, settings: Mapping[str, Any], request: StartRequest) -> Failure | None:

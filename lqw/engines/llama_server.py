@@ -17,15 +17,14 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from lqw.engines.base import Environment, HttpRequest, Identity, Prompt
+from lqw.engines.adapter import Adapter
+from lqw.engines.base import HttpRequest, Identity, Prompt
 from lqw.engines.binaries import executable_sha256
 from lqw.engines.checks import check_binary, check_settings
 from lqw.engines.control import ControlError
-from lqw.engines.environment import scrubbed
 from lqw.engines.logprobs import margins_of
 from lqw.errors import ParamsError
 from lqw.outcomes import Reason
@@ -63,13 +62,12 @@ _LAYERS = re.compile(r"offloaded (\d+/\d+) layers to GPU")
 _SEED = 1  # greedy sampling draws nothing; fixed all the same
 
 
-class LlamaServer:
+class LlamaServer(Adapter):
     """The adapter. :class:`lqw.engines.embedded.Embedded` differs in the program only."""
 
     name = "llama_server"
     stream_format: StreamFormat = "llama"
     takes: Literal["ids", "text"] = "ids"
-    stop_signals = (signal.SIGTERM,)
     flags: Mapping[str, tuple[str, type]] = FLAGS
     words: Mapping[str, Sequence[str]] = {"flash_attn": ("on", "off", "auto")}
 
@@ -111,10 +109,6 @@ class LlamaServer:
         if "threads" in settings and "threads_batch" not in settings:
             words += ["-tb", str(settings["threads"])]
         return words
-
-    def environment(self, base: Mapping[str, str], spec: EngineSpec) -> Environment:
-        """Return a scrubbed environment with the spec's own variables."""
-        return scrubbed(base, spec.env)
 
     def is_ready(self, control: Control) -> bool:
         """Return whether ``/health`` is 200: the socket opens before the model is loaded and says 503 until then."""
@@ -199,16 +193,6 @@ class LlamaServer:
                 "margins": margins_of(value),
             }
         )
-
-    def cached_tokens(self, log: str) -> int | None:
-        """Return None: ``timings.cache_n`` tells it."""
-        del log
-        return None
-
-    def moved_off(self, control: Control, log: str) -> str:
-        """Return nothing: it stays where :meth:`mismatch` has seen it."""
-        del control, log
-        return ""
 
 
 def _problems(settings: Mapping[str, Any], request: StartRequest) -> Iterator[str]:

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 from lqw.engines.apr import Apr
 from lqw.engines.embedded import Embedded
 from lqw.engines.llama_server import LlamaServer
+from lqw.engines.ollama import Ollama
+from lqw.engines.openai_url import OpenAiUrl
+from lqw.engines.vllm import Vllm
 from lqw.errors import ParamsError
 
 if TYPE_CHECKING:
@@ -22,7 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["ENGINES", "MODULES", "get_engine"]
 
 MODULES = "LQW_ENGINE_MODULES"
-ENGINES: dict[str, Engine] = {engine.name: engine for engine in (Apr(), LlamaServer(), Embedded())}
+ENGINES: dict[str, Engine] = {
+    engine.name: engine for engine in (Apr(), LlamaServer(), Embedded(), Ollama(), OpenAiUrl(), Vllm())
+}
 
 
 def get_engine(name: str, *, file: str = "params", field: str = "engine") -> Engine:

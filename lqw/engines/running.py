@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from lqw.engines.attached import Guest
     from lqw.engines.base import Engine, HttpRequest, Prompt, StreamFormat
     from lqw.host.gpu import VramMeter
     from lqw.host.supervise import Child
@@ -46,7 +47,7 @@ class RunningEngine:
     """
 
     engine: Engine
-    child: Child
+    child: Child | Guest
     host: str
     port: int
     ready_s: float

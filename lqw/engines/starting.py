@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lqw.engines.attached import attach, facts_of
 from lqw.engines.control import Control, ControlError
 from lqw.engines.running import RunningEngine
 from lqw.host.gpu import VramMeter
 from lqw.host.ports import free_port, who_listens, wrong_listener
 from lqw.host.supervise import log_tail, note, start
 from lqw.outcomes import Reason
-from lqw.samples import EngineFacts, Failure
+from lqw.samples import Failure
 
 if TYPE_CHECKING:
     from lqw.engines.base import Engine, Environment, StartRequest
@@ -44,8 +45,11 @@ def start_engine(engine: Engine, request: StartRequest, *, port: int | None = No
         ``FAILED_START`` (exited, hung, cannot be executed), ``WRONG_PROCESS`` (another process listens, or other
         bytes run), ``WRONG_SETTINGS`` (read back other settings than planned). Nothing is left running then.
     """
+    place = engine.place(request.spec)
+    if place is not None:
+        return attach(engine, request, place)
     port = free_port() if port is None else port
-    environment = engine.environment(os.environ, request.spec)
+    environment = engine.environment(os.environ, request, port)
     command = engine.command(request, port)
     if holders := who_listens(port):
         names = ", ".join(str(note(pid)) for pid in holders)
@@ -83,6 +87,7 @@ class _Started:
             if isinstance(ready_s, Failure):
                 return ready_s
             try:
+                engine.load(control, self.request)
                 settings = engine.read_back(control, child.log_path)
                 identity = engine.identity(child.pid, settings)
             except ControlError as err:
@@ -94,23 +99,19 @@ class _Started:
         pinned = self.request.spec.sha256
         if pinned not in (None, identity.binary_sha256):
             return self.failed(Reason.WRONG_PROCESS, f"runs sha256 {identity.binary_sha256}, the params pin {pinned}")
-        facts = EngineFacts(
-            engine=engine.name,
-            version=identity.version,
-            build=identity.build,
-            binary_sha256=identity.binary_sha256,
-            command=[_shortened(word) for word in self.command],
-            env=self.environment.recorded,
-            settings=settings,
-            compute=self.request.compute,
+        facts = facts_of(engine, identity, settings, self.request).model_copy(
+            update={"command": [_shortened(word) for word in self.command], "env": self.environment.recorded}
         )
-        return RunningEngine(engine, child, _HOST, self.port, ready_s, facts, self.environment.dropped, self.vram)
+        speaks = engine.serving(settings, self.request)
+        return RunningEngine(speaks, child, _HOST, self.port, ready_s, facts, self.environment.dropped, self.vram)
 
     def wait_ready(self, control: Control, began: float) -> float | Failure:
         """Poll until ready; the process's death, a foreign listener and the deadline each end it at once."""
         name, child, limit_s = self.engine.name, self.child, self.request.timeout_s
         while True:
             if child.returncode() is not None:
+                if said := self.engine.unsupported(child.log_path.read_text(errors="replace")):
+                    return self.failed(Reason.UNSUPPORTED, said)
                 return self.failed(Reason.FAILED_START, f"{name} {child.describe_end()} before it was ready")
             ready = self.engine.is_ready(control)
             waited_s = time.perf_counter() - began

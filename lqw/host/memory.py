@@ -51,7 +51,7 @@ class MemorySampler:
     Parameters
     ----------
     pid : int
-        Root of the tree (leader of its session).
+        Root of the tree (leader of its session); 0 where the server runs elsewhere and nothing can be read.
     compute : {"cpu", "cuda"}
         With ``cuda``, GPU memory is sampled too.
     vram : VramMeter, optional
@@ -68,7 +68,7 @@ class MemorySampler:
         self._interval_s = interval_s
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lqw-memory", daemon=True)
-        self._members: list[int] = [pid]
+        self._members: list[int] = [pid] if pid else []
         self._anon = self._file = self._samples = 0
         self._hwm: dict[int, int] = {}
         self._vram = vram
@@ -96,8 +96,8 @@ class MemorySampler:
             rss_anon_bytes=self._anon if seen else None,
             rss_file_bytes=self._file if seen else None,
             vm_hwm_bytes=sum(self._hwm.values()) if seen else None,
-            vram_bytes=self._vram.peak_bytes if self._vram else None,
-            vram_method=self._vram.method if self._vram else None,
+            vram_bytes=self._vram.peak_bytes if self._vram and seen else None,
+            vram_method=self._vram.method if self._vram and seen else None,
             samples=self._samples,
         )
 
@@ -108,7 +108,7 @@ class MemorySampler:
             self._sample(tick)
 
     def _sample(self, tick: int) -> None:
-        if tick % _REFRESH_TICKS == 0:
+        if self._pid and tick % _REFRESH_TICKS == 0:
             self._members = tree(self._pid)
         anon = file = 0
         found = False

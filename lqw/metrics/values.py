@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from lqw.metrics.registry import Combine, RowId
 from lqw.outcomes import Reason
-from lqw.samples import Failure, RequestSample, StartRecord
+from lqw.samples import Failure, RequestSample, ServedRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -144,7 +144,7 @@ def _requests_value(row: RowId, requests: list[RequestSample], min_window_s: flo
     return RowValue(_combined(row.kind.combine, values), extras=extras)
 
 
-def _memory_value(row: RowId, record: StartRecord) -> RowValue:
+def _memory_value(row: RowId, record: ServedRecord) -> RowValue:
     peaks = record.memory
     value = None if peaks is None else peaks.rss_anon_bytes if row.metric == "rss_peak" else peaks.vram_bytes
     if value is None or value <= 0:
@@ -152,12 +152,12 @@ def _memory_value(row: RowId, record: StartRecord) -> RowValue:
     return RowValue(float(value))
 
 
-def start_values(record: StartRecord, rows: Sequence[RowId], *, min_window_s: float) -> dict[RowId, RowValue]:
+def start_values(record: ServedRecord, rows: Sequence[RowId], *, min_window_s: float) -> dict[RowId, RowValue]:
     """Return the value of every row of *rows* that this start can speak for.
 
     Parameters
     ----------
-    record : StartRecord
+    record : ServedRecord
     rows : sequence of RowId
         Planned rows; those of other models and those whose step this start was not asked are left out.
     min_window_s : float

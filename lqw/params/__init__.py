@@ -2,6 +2,7 @@
 
 from lqw.params.loading import load_params
 from lqw.params.specs import (
+    BesideSpec,
     EngineSpec,
     HostSpec,
     IdentityPrompts,
@@ -18,6 +19,7 @@ from lqw.params.specs import (
 from lqw.params.strict import Strict
 
 __all__ = [
+    "BesideSpec",
     "EngineSpec",
     "HostSpec",
     "IdentityPrompts",

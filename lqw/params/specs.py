@@ -8,13 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
 from lqw.metrics import RowId
 from lqw.params.parity import ParityParams
 from lqw.params.strict import Strict
 
 __all__ = [
+    "BesideSpec",
     "EngineSpec",
     "HostSpec",
     "IdentityPrompts",
@@ -49,6 +50,12 @@ class EngineSpec(Strict):
     commit: Commit | None = None
     settings: dict[str, Setting] = Field(default={})
     env: dict[str, str] = Field(default={})
+
+
+class BesideSpec(EngineSpec):
+    """A further engine, measured after the pairs and published beside them: it gates nothing and can fail nothing."""
+
+    name: Name
 
 
 class ModelSpec(Strict):
@@ -217,6 +224,7 @@ class ReleaseSpec(Strict):
     ``blessed`` names the model of ``parity/blessed.yaml`` whose parity receipts the release needs on each of its
     hosts. Without it nothing is claimed of the batched path; a tag cannot be had that way. ``binaries`` maps a host to
     the sha256 of the subject's program there, where hosts of unlike processors run unlike builds of one commit.
+    ``beside`` are engines that are measured once, after all pairs, and published: never gating.
     """
 
     schema_: Literal["lqw-release/1"] = Field(alias="schema")
@@ -229,6 +237,7 @@ class ReleaseSpec(Strict):
     models: list[ModelSpec] = Field(min_length=1, max_length=64)
     blessed: Name | None = None
     binaries: dict[Name, Sha256] = Field(default={})
+    beside: list[BesideSpec] = Field(default=[], max_length=8)
 
     def on(self, host: str) -> ReleaseSpec:
         """Return the release as it is measured on *host*: with that host's own binary as the subject's."""
@@ -237,13 +246,13 @@ class ReleaseSpec(Strict):
         subject = self.subject.model_copy(update={"sha256": self.binaries[host]})
         return self.model_copy(update={"subject": subject})
 
-    @field_validator("models")
+    @field_validator("models", "beside")
     @classmethod
-    def _distinct(cls, models: list[ModelSpec]) -> list[ModelSpec]:
-        names = [model.name for model in models]
+    def _distinct(cls, named: list[Any], info: ValidationInfo) -> list[Any]:
+        names = [one.name for one in named]
         if len(set(names)) != len(names):
-            raise ValueError("two models have the same name")
-        return models
+            raise ValueError(f"two of {info.field_name} have the same name")
+        return named
 
 
 class TargetsSpec(Strict):
@@ -282,7 +291,8 @@ class Params(Strict):
     def resolved(self) -> dict[str, Any]:
         """Return the JSON form that plan, journal and receipt carry; no path of this machine in it.
 
-        Commit, binaries and parity stand in it only where the release declares them: older journals keep their hash.
+        Commit, binaries, parity and engines beside stand in it only where the release declares them: older journals
+        keep their hash.
         """
         out = self.model_dump(mode="json", by_alias=True)
         out["path"] = Path(self.path).name
@@ -291,8 +301,9 @@ class Params(Strict):
                 del out["release"][arm]["commit"]
         if self.parity is None:
             del out["parity"], out["release"]["blessed"]
-        if not self.release.binaries:
-            del out["release"]["binaries"]
+        for name in ("binaries", "beside"):
+            if not getattr(self.release, name):
+                del out["release"][name]
         return out
 
 

@@ -148,7 +148,7 @@ def _resume(order: Order, params: Params) -> Prepared:
                 f"{folder.path}: its journal was measured with other parameters than {order.params_file}",
                 remedy="resume with the parameters it was started with, or start a new run",
             )
-        records = len(journal.starts) + len(journal.identities)
+        records = len(journal.starts) + len(journal.identities) + len(journal.besides)
     info = info.model_copy(update={"resumed": (*info.resumed, Resumed(utc=utc_now(), records=records))})
     folder.clear_results()
     folder.write_info(info)

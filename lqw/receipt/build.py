@@ -55,7 +55,8 @@ def compose_receipt(
     standing = standing_to_json(inputs.standing)
     records = {
         kind: [record.model_dump(mode="json") for record in sorted(found, key=lambda one: one.position)]
-        for kind, found in (("starts", inputs.starts), ("identities", inputs.identities))
+        for kind, found in (("starts", inputs.starts), ("identities", inputs.identities), ("beside", inputs.besides))
+        if found or kind != "beside"
     }
     data = seal(
         {
@@ -146,6 +147,7 @@ def build_receipt(
             reference=tokens,
             calibration=collected.get("calibration") if isinstance(collected, dict) else None,
             parity=parity,
+            besides=journal.besides,
         ),
         finished_utc=finished_utc,
         baseline_sha256=baseline_sha256,

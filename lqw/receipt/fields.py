@@ -40,6 +40,7 @@ PARTS = {
     ),
     "starts": ("collector", "the plan's shape demanded; values and verdict computed from it"),
     "identities": ("collector", "the plan's shape demanded; correctness computed from it"),
+    "beside": ("collector", "declared, each once; published, and of no weight in the verdict"),
     "calibration": ("collector", "an error above 5 ms at the 99th percentile voids what was timed"),
     "standing": ("builder, from baseline.json", "rows are judged against it; compared with the store's file"),
     "reference": ("builder, from reference.json", "answers are compared with it; compared with the store's file"),

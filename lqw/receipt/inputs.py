@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lqw.metrics import RowId
     from lqw.ratchet.baseline import Baseline
     from lqw.receipt.problems import Problem
-    from lqw.samples import Header, IdentityRecord, StartRecord
+    from lqw.samples import BesideRecord, Header, IdentityRecord, StartRecord
 
 __all__ = ["Inputs", "Rejudged", "epoch_of", "params_of", "previous_of", "rejudge", "standing_for"]
 
@@ -39,7 +39,8 @@ class Inputs:
     ----------
     header : Header
         First line of the journal: plan, params, host, model hashes.
-    starts, identities : sequences of records
+    starts, identities, besides : sequences of records
+        What engines beside gave is in none of the numbers; only its shape is looked at.
     standing : Standing
         The slice of the baseline this run is judged against.
     reference : IdentityReference or None
@@ -57,6 +58,7 @@ class Inputs:
     reference: IdentityReference | None = None
     calibration: Mapping[str, Any] | None = None
     parity: Mapping[str, Any] | None = None
+    besides: Sequence[BesideRecord] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,7 @@ def rejudge(inputs: Inputs) -> Rejudged:
     params = params_of(header)
     plan = plan_of(header, params)
     epoch = epoch_of(header, params, inputs.starts)
-    problems = structure_problems(header, params, plan, inputs.starts, inputs.identities)
+    problems = structure_problems(header, params, plan, inputs.starts, inputs.identities, besides=inputs.besides)
     correctness = judge_correctness(
         inputs.identities,
         inputs.starts,

@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints
 
 from lqw.outcomes import Outcome
 from lqw.ratchet.epoch import EpochKey
-from lqw.samples import Header, IdentityRecord, Record, StartRecord
+from lqw.samples import BesideRecord, Header, IdentityRecord, Record, StartRecord
 
 __all__ = ["SCHEMA", "EarlierAttempt", "Receipt", "RunFacts", "Sources"]
 
@@ -64,6 +64,9 @@ class Receipt(Record):
     header: Header = Field(description="the journal's first line: plan, params, host, model hashes, versions")
     starts: tuple[StartRecord, ...] = Field(description="every engine start, raw stamps and all, in running order")
     identities: tuple[IdentityRecord, ...] = Field(description="every untimed answer")
+    beside: tuple[BesideRecord, ...] = Field(
+        default=(), description="every start of an engine beside, never gating; absent where there is none"
+    )
     calibration: dict[str, Any] | None = Field(description="what the client's calibration saw before the run")
     standing: dict[str, Any] = Field(description="floors, last values and histories this run was judged against")
     reference: dict[str, Any] | None = Field(description="the host's token reference this run was judged against")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lqw.params import Params
     from lqw.plan import Plan
-    from lqw.samples import EngineFacts, Header, IdentityRecord, StartRecord
+    from lqw.samples import BesideRecord, EngineFacts, Header, IdentityRecord, StartRecord
 
 __all__ = ["structure_problems"]
 
@@ -32,6 +32,8 @@ def structure_problems(
     plan: Plan,
     starts: Sequence[StartRecord],
     identities: Sequence[IdentityRecord],
+    *,
+    besides: Sequence[BesideRecord] = (),
 ) -> tuple[Problem, ...]:
     """Return what is wrong with the shape of a run's records, at most twenty problems.
 
@@ -41,11 +43,13 @@ def structure_problems(
         The journal's first line.
     params, plan
         As rebuilt from the header.
-    starts, identities : sequences of records
+    starts, identities, besides : sequences of records
+        Of engines beside only who and when is looked at: whatever they did, they cannot fail a run.
     """
     found = chain(
         _header(header, params, plan),
-        _positions(starts, identities),
+        _positions([*starts, *identities, *besides]),
+        _besides(params, besides),
         _engines(params, starts, identities),
         request_problems(params, starts),
     )
@@ -65,11 +69,27 @@ def _header(header: Header, params: Params, plan: Plan) -> Iterator[Problem]:
             yield Problem(field, recorded, recomputed)
 
 
-def _positions(starts: Sequence[StartRecord], identities: Sequence[IdentityRecord]) -> Iterator[Problem]:
-    claimed = Counter([*(start.position for start in starts), *(record.position for record in identities)])
+def _positions(records: Sequence[StartRecord | IdentityRecord | BesideRecord]) -> Iterator[Problem]:
+    claimed = Counter(record.position for record in records)
     for position, count in sorted(claimed.items()):
         if count > 1:
             yield Problem("position", f"{count} records claim {position}", "one record a position")
+
+
+def _besides(params: Params, besides: Sequence[BesideRecord]) -> Iterator[Problem]:
+    """Every start beside was declared, and stands once."""
+    launches = range(len(params.protocol.launches))
+    declared = {
+        (one.name, model.name, launch)
+        for one in params.release.beside
+        for model in params.release.models
+        for launch in launches
+    }
+    for at, record in enumerate(besides):
+        key = (record.name, record.model, record.launch)
+        if key not in declared:
+            yield Problem(f"beside.{at}", "/".join(map(str, key)), "an engine, model and launch of the params, once")
+        declared.discard(key)
 
 
 def _engines(params: Params, starts: Sequence[StartRecord], identities: Sequence[IdentityRecord]) -> Iterator[Problem]:

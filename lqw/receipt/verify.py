@@ -174,6 +174,7 @@ def _inputs(receipt: Receipt) -> Inputs:
         reference=None if receipt.reference is None else parse_reference(receipt.reference, name="reference"),
         calibration=receipt.calibration,
         parity=receipt.parity,
+        besides=receipt.beside,
     )
 
 

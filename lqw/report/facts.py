@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from lqw.correctness import CorrectnessResult
     from lqw.metrics import RowId
-    from lqw.samples import EngineFacts, HostFacts
+    from lqw.samples import BesideRecord, EngineFacts, HostFacts
     from lqw.verdict.results import Judgement, RowResult
 
 __all__ = ["Facts", "Stage", "kind_of"]
@@ -52,6 +52,8 @@ class Facts:
         First line of the journal as plain JSON: plan, params, host, model hashes, versions.
     engines : mapping of Arm to EngineFacts
         What ran, one start of each arm.
+    besides : tuple of BesideRecord
+        The starts of engines beside, never gating.
     store : Path or None
         The host's folder of receipts, for the history; None where it is not known.
     problems : tuple of str
@@ -65,6 +67,7 @@ class Facts:
     header: Mapping[str, Any] = field(default_factory=dict)
     host: HostFacts | None = None
     engines: Mapping[Arm, EngineFacts] = field(default_factory=dict)
+    besides: tuple[BesideRecord, ...] = ()
     correctness: CorrectnessResult | None = None
     parity: Mapping[str, Any] = field(default_factory=dict)  # parity receipts by path
     calibration: Mapping[str, Any] = field(default_factory=dict)

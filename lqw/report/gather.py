@@ -20,7 +20,7 @@ from lqw.receipt import params_of, verify_receipt
 from lqw.receipt.store import BASELINE
 from lqw.report.facts import Facts, kind_of
 from lqw.report.words import Kind
-from lqw.samples import EngineFacts, Header, HostFacts
+from lqw.samples import BesideRecord, EngineFacts, Header, HostFacts
 from lqw.verdict.evidence import Standing, standing_from_json
 
 if TYPE_CHECKING:
@@ -101,6 +101,11 @@ def _engines(starts: Sequence[Mapping[str, Any]], problems: _Problems) -> dict[A
     return out
 
 
+def _besides(raw: Any, problems: _Problems) -> tuple[BesideRecord, ...]:
+    found = (problems.try_(lambda r: BesideRecord.model_validate_json(json.dumps(r)), one) for one in _records(raw))
+    return tuple(one for one in found if one is not None)
+
+
 def _start_name(start: Mapping[str, Any]) -> str:
     return f"{start.get('model')} pair {start.get('pair')} {start.get('arm')}"
 
@@ -124,6 +129,7 @@ def _facts(body: Mapping[str, Any], kind: Kind, judgement: Judgement | None, pro
         header=header,
         host=HostFacts.model_validate(header["host"]) if "host" in header else None,
         engines=_engines(starts, problems),
+        besides=_besides(body.get("beside"), problems),
         correctness=correctness,
         parity=parity if isinstance(parity := body.get("parity"), dict) else {},
         calibration=calibration if isinstance(calibration, dict) else {},
@@ -228,7 +234,8 @@ def _from_parts(run_dir: Path, info: Mapping[str, str], stages: tuple[Stage, ...
         part = problems.try_(read_json, run_dir / name) if (run_dir / name).is_file() else None
         if isinstance(part, dict):
             body[key] = part.get(key)
-    body["starts"] = [record for record in records if record.get("kind") == "start"]
+    for kind, key in (("start", "starts"), ("beside", "beside")):
+        body[key] = [record for record in records if record.get("kind") == kind]
     more = {"stages": stages, "folder": _shown_path(run_dir), "info": dict(info)}
     facts = _facts(body, Kind.INCOMPLETE, None, problems, **more)
     if facts.planned:

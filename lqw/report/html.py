@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lqw import __version__
 from lqw.outcomes import Arm, RowVerdict
-from lqw.report import figures, reproduce, say, tables, words
+from lqw.report import beside, figures, reproduce, say, tables, words
 from lqw.report.fragments import check_cells, style
 from lqw.report.history import read_history, steps_of
 from lqw.report.notebooks import ReportExporter, notebook_html
@@ -170,9 +170,11 @@ def _stairs(facts: Facts) -> list[tuple[str, list[figures.Plot]]]:
     return list(out.items())
 
 
-def _beside() -> str:
-    """Say which further engines stand beside the verdict."""
-    return "No further engine (ollama, vLLM) was measured in this run. Beside engines are shown, not gating."
+def _beside(facts: Facts) -> dict[str, Any]:
+    """Return the engines beside the verdict, or that there are none."""
+    found = beside.beside_tables(facts)
+    note = beside.NOTE if found else "No further engine (ollama, vLLM) was measured in this run."
+    return {"beside": note, "beside_tables": found, "beside_engines": beside.engine_lines(facts)}
 
 
 def _moved(facts: Facts) -> dict[str, Any]:
@@ -294,7 +296,7 @@ def page_html(facts: Facts) -> str:
         "suites": [tables.suite_line(suite) for suite in judged.suites] if judged else [],
         "guards": [tables.guard_line(guard) for guard in judged.guards if guard.effect != "none"] if judged else [],
         "held": [tables.guard_line(guard) for guard in judged.guards if guard.effect == "none"] if judged else [],
-        "beside": _beside() if judged else "", "targets": _targets(facts),
+        **(_beside(facts) if judged else {"beside": ""}), "targets": _targets(facts),
         "engines": _engines(facts), **_settings(facts),
         "host_facts": reproduce.host_facts(facts), "models": reproduce.models(facts),
         "calibration": reproduce.calibration(facts), "telemetry": reproduce.telemetry(facts),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lqw.report import say, tables
+from lqw.report import beside, say, tables
 from lqw.report.words import KINDS, Kind
 
 if TYPE_CHECKING:
@@ -65,6 +65,9 @@ def summary_md(facts: Facts) -> str:
         "",
         *(f"- {escape(what)} `{cmd}`" for what, cmd in say.again(facts)),
     ]
+    if names := beside.declared(facts):
+        shown = ", ".join(map(escape, names))
+        tail[1:1] = [f"Beside, measured and not gating: {shown}; their rows stand in the report.", ""]
     room = MOST_LINES - len(out) - len(tail)
     out += table(say.lines(facts), room) + tail
     return "\n".join(out) + "\n"

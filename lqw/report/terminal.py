@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from lqw.report import say, tables
+from lqw.report import beside, say, tables
 from lqw.report.words import KINDS, Kind
 
 if TYPE_CHECKING:
@@ -53,6 +53,15 @@ def _rows(lines: list[Line]) -> Table:
     return table
 
 
+def _beside(found: beside.BesideTable) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), expand=False)
+    for name in found.heads:
+        table.add_column(name, overflow="fold")
+    for cells in found.cells:
+        table.add_row(*map(Text, cells))
+    return table
+
+
 def _bullets(items: list[str]) -> Table:
     grid = Table.grid(padding=(0, 1))
     for item in items:
@@ -78,6 +87,10 @@ def print_facts(facts: Facts, console: Console) -> None:
             if guard.effect != "none":
                 name, subject, effect, text = tables.guard_line(guard)
                 console.print(Text(f"guard {name} of {subject}: {effect}. {text}"))
+    for table in beside.beside_tables(facts) if facts.judgement is not None else ():
+        console.print(Text(f"Beside, not gating: {table.model}", style="bold"))
+        console.print(_beside(table))
+        console.print(_bullets(list(table.reasons)))
     console.print(Text(say.margin(facts)[0]))
     for what, command in say.again(facts):
         console.print(Text(what))

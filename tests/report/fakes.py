@@ -57,14 +57,14 @@ def floor_of(params):
     return _references(judged), reference
 
 
-def make_receipt(params, run, floor=None):
+def make_receipt(params, run, floor=None, besides=()):
     """Return the content of a receipt that verifies."""
     standing, reference = floor or (standing_for(None, run.header, run.starts), None)
     if floor:
         epoch = epoch_of(run.header, params, run.starts)
         standing = standing.model_copy(update={"epoch_sha256": epoch.sha256})
     data = compose_receipt(
-        Inputs(run.header, run.starts, run.identities, standing, reference, run.calibration),
+        Inputs(run.header, run.starts, run.identities, standing, reference, run.calibration, besides=besides),
         finished_utc="2026-01-05T02:31:00Z",
         baseline_sha256=HEX if floor else None,
         reference_sha256=HEX if floor else None,

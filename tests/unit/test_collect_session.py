@@ -207,7 +207,7 @@ def test_one_writer_at_a_time(tmp_path):
         (b"", "no whole line"),
         (b'{"kind":"header"', "no whole line"),
         (b'{"kind":"start"}\n', "line 1"),
-        (b'{"kind":"other"}\n', "not a header, start or identity"),
+        (b'{"kind":"other"}\n', "not a header, start, identity or beside"),
         (b"not json\n", "line 1"),
     ],
 )

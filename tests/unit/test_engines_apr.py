@@ -1,6 +1,7 @@
 """apr's adapter: command line, checks, generations, what is read from its log; recorded exchanges of a real one."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,8 @@ def test_the_command_line():
 def test_the_environment_is_scrubbed_and_recorded():
     own = {"APR_QWEN35_SESSION_PREFILL": "per-token"}
     spec = EngineSpec(engine="apr", settings={"threads": 2}, env=own)
-    env = Apr().environment({"PATH": "/bin", "APR_API_KEY": "secret", "RAYON_NUM_THREADS": "16"}, spec)
+    base = {"PATH": "/bin", "APR_API_KEY": "secret", "RAYON_NUM_THREADS": "16"}
+    env = Apr().environment(base, replace(asked(), spec=spec), 8123)
     assert env.variables == {"PATH": "/bin", "RAYON_NUM_THREADS": "2", **own}
     assert env.recorded == {"RAYON_NUM_THREADS": "2", **own}
     assert env.dropped == ("APR_API_KEY",)  # it would have answered 401 to everything

@@ -45,6 +45,7 @@ def rejudged(run: Run, samples: Journal, standing: Standing) -> Rejudged:
             header=samples.header,
             starts=samples.starts,
             identities=samples.identities,
+            besides=samples.besides,
             standing=standing,
             reference=load_reference(run),
             calibration=collected.get("calibration"),
