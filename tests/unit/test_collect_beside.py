@@ -14,6 +14,7 @@ from lqw.collect.pace import Pace
 from lqw.collect.prompts import PromptStore, make_prompts
 from lqw.collect.texts import with_texts
 from lqw.engines.base import Where
+from lqw.engines.control import Control
 from lqw.engines.openai_url import OpenAiUrl
 from lqw.errors import ParamsError
 from lqw.host.ports import free_port
@@ -75,6 +76,16 @@ def _measure(params, run_dir, *, deadline_s=60.0, known=(), notes=None):
         return measure_beside(site, writer, known, position=7, pace=Pace(deadline_s))
 
 
+@pytest.fixture
+def faulty(params, binary, tmp_path):
+    def measured(engine, fault):
+        asked = _with(params, {"engine": engine, "binary": binary, "env": {"STAND_IN": fault}})
+        (record,) = _measure(asked, tmp_path)
+        return record
+
+    return measured
+
+
 def _values(params, record):
     rows = build_plan(params, Purpose.GATE).rows
     return {row.short: value for row, value in start_values(record, rows, min_window_s=0.01).items()}
@@ -107,19 +118,19 @@ def test_ollama_and_vllm_are_measured_with_the_arms_own_prompts(params, binary, 
         ("vllm", "cannot_load", Reason.UNSUPPORTED, "architecture qwen35 is not supported yet"),
     ],
 )
-def test_what_it_cannot_load_is_named_in_its_own_words(params, binary, tmp_path, engine, fault, reason, words):
-    (record,) = _measure(_with(params, {"engine": engine, "binary": binary, "env": {"STAND_IN": fault}}), tmp_path)
+def test_what_it_cannot_load_is_named_in_its_own_words(faulty, engine, fault, reason, words):
+    record = faulty(engine, fault)
     assert record.failure.reason is reason
     assert words in record.failure.detail
 
 
 @pytest.mark.parametrize(
-    ("engine", "fault", "reason"),
-    [("ollama", "error_line", Reason.HTTP_ERROR), ("vllm", "unauthorized", Reason.HTTP_ERROR)],
+    ("engine", "fault"),
+    [("ollama", "error_line"), ("vllm", "unauthorized")],
 )
-def test_a_failed_request_fails_its_own_rows(params, binary, tmp_path, engine, fault, reason):
-    (record,) = _measure(_with(params, {"engine": engine, "binary": binary, "env": {"STAND_IN": fault}}), tmp_path)
-    assert {value.failure.reason for value in _values(params, record).values()} == {reason}
+def test_a_failed_request_fails_its_own_rows(params, faulty, engine, fault):
+    record = faulty(engine, fault)
+    assert {value.failure.reason for value in _values(params, record).values()} == {Reason.HTTP_ERROR}
 
 
 def test_a_hang_ends_with_the_time_the_arms_left(params, binary, tmp_path):
@@ -180,8 +191,6 @@ def test_a_server_that_runs_already_is_asked_and_left_running(params, binary, tm
 
 
 def _wait_for(port):
-    from lqw.engines.control import Control
-
     with Control("127.0.0.1", port) as control:
         for _ in range(1000):
             if control.status("/health") == 200:
