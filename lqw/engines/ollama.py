@@ -14,6 +14,7 @@ neither ids nor reuse: rows it cannot give fail by name.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["MODEL", "Ollama", "store_of"]
 
 MODEL = "lqw"
+_CANNOT_LOAD = re.compile(r"error loading model: (.+)")
 _MODEL_LAYER = "application/vnd.ollama.image.model"
 _MANIFEST = Path("manifests", "registry.ollama.ai", "library", MODEL, "latest")
 
@@ -92,9 +94,12 @@ class Ollama(Adapter):
             try:
                 control.post(path, encoded(body), timeout_s=request.timeout_s)
             except ControlError as err:
-                if err.failure.reason is Reason.HTTP_ERROR:
-                    raise ControlError(Reason.UNSUPPORTED, f"ollama cannot load it: {err.failure.detail}") from err
-                raise
+                if err.failure.reason is not Reason.HTTP_ERROR:
+                    raise
+                said = err.failure.detail.replace(str(blob.absolute()), "the blob")
+                why = _CANNOT_LOAD.findall(request.log_path.read_text(errors="replace"))
+                detail = "; ".join([f"ollama cannot load it: {said}", *dict.fromkeys(why)])
+                raise ControlError(Reason.UNSUPPORTED, detail) from err
 
     def read_back(self, control: Control, log_path: Path) -> dict[str, Any]:
         """Return version, the digest the model was made of, and what ``/api/ps`` says is loaded."""

@@ -1,6 +1,7 @@
 """Every demand a timed request must meet, and the reason it gets when it does not."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -157,3 +158,14 @@ def test_ollama_lines():
 
 def test_not_json_is_an_error():
     assert "not JSON" in understand(_events([], [b"<html>"]), "openai").error
+
+
+def test_a_recorded_answer_of_ollama():
+    raw = (Path(__file__).parents[1] / "fixtures" / "exchanges" / "ollama_stream.txt").read_bytes()
+    sample = sample_of(
+        Exchange(sent_ns=0, stamps=[5], reads=[raw], closed_ns=6), _asked(4, prompt=13, reuse=None), "ollama", 0
+    )
+    assert sample.failure is None  # one read, so nothing is known of gaps; counts agree all the same
+    assert sample.chunk_tokens == [1, 1, 1, 1]
+    assert (sample.timings.prompt_n, sample.timings.predicted_n) == (13, 4)
+    assert sample.timings.predicted_ms == 215.773621
