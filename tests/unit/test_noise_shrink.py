@@ -28,6 +28,16 @@ def test_by_hand():
     np.testing.assert_allclose(found.nu, min(2 * half + 4, 16))
 
 
+def test_limma_s_own_example_as_its_reference_output_prints_it():
+    """The eBayes example of limma's test suite (limma-Tests.Rout.save): five rows, one of them with fewer degrees."""
+    sigma = np.array([1.3425032, 0.4647155, 1.1993444, 0.9428569, 0.9421509])
+    found = shrink(sigma**2, np.array([6.0, 6, 6, 6, 4]), sd_floor=1e-9)
+    assert found.d0 == pytest.approx(9.306153, rel=2e-6)
+    assert found.s02 == pytest.approx(0.923179, rel=2e-6)
+    np.testing.assert_allclose(found.s2, [1.2677996, 0.6459499, 1.1251558, 0.9097727, 0.9124980], rtol=2e-7)
+    np.testing.assert_allclose(found.nu, [15.30615, 15.30615, 15.30615, 15.30615, 13.30615], rtol=1e-6)
+
+
 def test_recovers_the_prior_it_was_drawn_from():
     rng = np.random.default_rng(0)
     s2 = 0.09 * rng.f(11, 8, size=(400, 60))  # s² ~ s0² F(v, d0)
