@@ -50,6 +50,15 @@ def test_the_one_token_detector_says_rate_factor_and_suspicion():
     assert (found.text, found.effect) == ("prefill@512: prefill 100 tok/s is 2.0× decode (50 tok/s)", "none")
 
 
+def test_a_model_without_decode_and_a_row_without_history_hide_no_other():
+    rows = [_data(f"a/{name}", (1.0,) * 3, (75.0,) * 3) for name in ("prefill@512", "agg@1")]
+    rows += [_data("b/prefill@512", (1.0,) * 3, (75.0,) * 3), _data("b/decode", (1.0,) * 3, (50.0,) * 3)]
+    assert [found.subject for found in one_token_prefill(_table(*rows), POLICY)] == ["b/prefill@512"]
+    two = [_data("m/agg@1", (49.0, 49.1, 49.2)), _data("m/decode", (49.0, 49.1, 49.2))]
+    points = {two[1].row: (ComparatorPoint(release="r", mean=3.9, sd=0.01, n=3),)}
+    assert [found.subject for found in comparator_history(_table(*two), points, POLICY)] == ["m/decode"]
+
+
 def test_what_a_comparator_may_move_by_pools_sessions_of_unequal_length():
     y = (49.0, 50.5, 48.2, 49.9)
     points = tuple(ComparatorPoint(release="r", mean=3.9, sd=sd, n=n) for sd, n in ((0.03, 3), (0.08, 10)))
@@ -183,6 +192,16 @@ def test_pairs_may_neither_overlap_nor_be_cut_short():
     ]
 
 
+def test_two_launches_of_one_pair_end_with_the_second():
+    """A pair has four starts where it has two launches: the next one begins after the last of them, not the second."""
+    plan = syn.plan(rows=("decode", "agg@4"))
+    (a, b), (c, d) = plan.orders["m"][:2]
+    values = syn.row_values(("decode",), np.random.default_rng(0), 0.01, {})
+    order = [(1, a, 0), (1, b, 0), (2, c, 0), (1, a, 1), (1, b, 1), (2, d, 0)]
+    starts = [syn.start("m", pair, arm, i, values, launch=launch) for i, (pair, arm, launch) in enumerate(order)]
+    assert "m: pair 2 began before pair 1 ended" in _order(plan, starts)[0][2]
+
+
 def _launches(plan, order):
     values = syn.row_values(("decode",), np.random.default_rng(0), 0.01, {})
     return [syn.start("m", 1, arm, i, values, launch=launch) for i, (launch, arm) in enumerate(order)]
@@ -245,6 +264,17 @@ def test_the_shared_variance_by_hand_over_models_of_unequal_size():
     assert found.threshold == pytest.approx(-max(2.576 * math.sqrt(independent + common), as_shared))
     assert found.se == pytest.approx(math.sqrt(max(independent, total) + common))
     assert as_shared > 2.576 * math.sqrt(independent + common)  # the shared one decides here
+
+
+def test_floors_of_one_pair_each_leave_the_scatter_of_this_run():
+    rng = np.random.default_rng(9)
+    rows = [_member(f"m/agg@{k}", 0.3 * rng.standard_normal(2), 0.1 * rng.standard_normal(1)) for k in (1, 2, 3)]
+    (found,), bands = _suite(rows)
+    d = np.mean([row.d for row, _ in rows], axis=0)
+    v = ((d - d.mean()) ** 2).sum() / 1 * (1 / 2 + 1 / 1)
+    as_shared = math.sqrt(stats.t.isf(0.005, 1) ** 2 * v + 2.576**2 * 2 * 0.005**2)
+    independent = sum(band.se_floor**2 for band in bands.values()) / 9 + 2 * 0.005**2
+    assert found.threshold == pytest.approx(-max(as_shared, 2.576 * math.sqrt(independent)))
 
 
 def test_two_families_share_the_level():
