@@ -10,7 +10,7 @@ INSTALL = $(PIP) install -c requirements.lock -e
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: screenshots mutants help demo test test-slow lint bench gate selftest engines lock clean
+.PHONY: screenshots proof mutants help demo test test-slow lint bench gate selftest engines lock clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 18
@@ -63,6 +63,9 @@ gate: $(VENV)/.demo  ## make gate PARAMS=params/…yaml
 
 engines: $(VENV)/.demo  ## put a real apr, llama-server and a tiny model into runs/engines, for params/examples
 	@$(BIN)/python -m lqw.testing.real_engines runs/engines
+
+proof: $(VENV)/.dev  ## what the gate's decisions are worth, simulated with its own code, into docs/methodology/proof.md (minutes)
+	@$(BIN)/python -m tests.proof
 
 mutants: $(VENV)/.dev  ## change the deciding code one place at a time: the tests must notice (hours; SHARE=0.1 draws a tenth)
 	@$(INSTALL) '.[demo,dev,mutation]'

@@ -19,15 +19,18 @@ from lqw.power.world import World, batch_from
 from lqw.verdict.rows import IMPROVED_Z
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lqw.noise.batch import Batch
     from lqw.plan import Policy
+    from lqw.power.simulate import Decided
 
 __all__ = ["Drifted", "advance", "drift"]
 
 Floats = NDArray[np.float64]
 
 KEPT_SESSIONS = 6
-Raise = Literal["proven", "best-ever"]
+Raise = Literal["proven", "best-ever", "best-ever-as-floor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +80,20 @@ class _Histories:
         self.last[releases], self.n_last[releases] = estimate[releases], n[releases]
 
 
-def drift(world: World, policy: Policy, *, per_release: float, releases: int, histories: int, seed: int) -> Drifted:
-    """Let one row of each history lose the fraction *per_release* in every release, until it is RED."""
+def drift(
+    world: World,
+    policy: Policy,
+    *,
+    per_release: float,
+    releases: int,
+    histories: int,
+    seed: int,
+    shipped: Callable[[Decided], NDArray[np.bool_]] = lambda decided: decided.pass_release,
+) -> Drifted:
+    """Let one row of each history lose the fraction *per_release* in every release, until it is RED.
+
+    *shipped* says which releases become the last release: those that PASS, unless a laxer gate is to be looked at.
+    """
     rng = np.random.default_rng(seed)
     state = _Histories(world, policy, rng, histories)
     at = np.arange(histories)
@@ -90,14 +105,15 @@ def drift(world: World, policy: Policy, *, per_release: float, releases: int, hi
         decided, looked = decide(batch, world, policy)
         caught |= decided.red[at, row]
         rates.append(rate_of(caught.copy()))
-        state.passed(decided.pass_release, looked.bands.estimate, batch.d, decided.used)
+        state.passed(shipped(decided), looked.bands.estimate, batch.d, decided.used)
     return Drifted(tuple(rates))
 
 
 def advance(world: World, policy: Policy, *, rule: Raise, releases: int, histories: int, seed: int) -> tuple[Rate, ...]:
     """Return the false RED of each of *releases* equal releases in a row.
 
-    *rule* says what raises a floor: ``proven`` is the gate's, ``best-ever`` takes the best estimate that ever passed.
+    *rule* says what raises a floor: ``proven`` is the gate's, ``best-ever`` takes the best estimate that ever passed
+    with the few pairs behind it, ``best-ever-as-floor`` forgets how few they were.
     """
     rng = np.random.default_rng(seed)
     state = _Histories(world, policy, rng, histories)
@@ -108,10 +124,11 @@ def advance(world: World, policy: Policy, *, rule: Raise, releases: int, histori
         rates.append(rate_of(decided.red_release))
         bands, going = looked.bands, decided.pass_release
         state.passed(going, bands.estimate, batch.d, decided.used)
-        if rule == "best-ever":
+        if rule != "proven":
             better = going[:, None] & (bands.estimate > state.floor)
             state.floor = np.where(better, bands.estimate, state.floor)
-            state.n_floor = np.where(better, decided.used, state.n_floor)
+            if rule == "best-ever":
+                state.n_floor = np.where(better, decided.used, state.n_floor)
             continue
         fresh_d = world.pairs(rng, histories, policy.floor_pairs)
         fresh = fresh_d.mean(axis=-1)

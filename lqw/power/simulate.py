@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from lqw.noise.batch import Batch
     from lqw.plan import Policy
 
-__all__ = ["Decided", "decide", "simulate"]
+__all__ = ["Decided", "decide", "in_chunks", "joined", "simulate"]
+
+T = TypeVar("T")
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -120,13 +122,25 @@ def simulate(
     plant : callable
         Puts a loss into a batch of drawn releases, of which the first has that number.
     """
+
+    def one(first: int, count: int, rng: np.random.Generator) -> Decided:
+        return decide(plant(draw(world, policy, rng, count), first), world, policy)[0]
+
+    return joined(in_chunks(one, releases=releases, seed=seed))
+
+
+def in_chunks(one: Callable[[int, int, np.random.Generator], T], *, releases: int, seed: int) -> list[T]:
+    """Return ``one(first, count, rng)`` of every chunk of releases; a chunk's noise depends on its place alone."""
     starts = range(0, releases, CHUNK)
     seeds = np.random.SeedSequence(seed).spawn(len(starts))
 
-    def one(first: int, own: np.random.SeedSequence) -> Decided:
-        batch = draw(world, policy, np.random.default_rng(own), min(CHUNK, releases - first))
-        return decide(plant(batch, first), world, policy)[0]
+    def chunk(first: int, own: np.random.SeedSequence) -> T:
+        return one(first, min(CHUNK, releases - first), np.random.default_rng(own))
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        parts = list(pool.map(one, starts, seeds))
+        return list(pool.map(chunk, starts, seeds))
+
+
+def joined(parts: list[Decided]) -> Decided:
+    """Return chunks as one."""
     return Decided(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Decided)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -86,6 +86,15 @@ class World:
         moved = self.session * rng.standard_normal((releases, self.rows, 1))
         moved = moved + self.session_shared * rng.standard_normal((releases, 1, 1))
         return np.asarray(self.sd[:, None] * own + moved)
+
+    def beside(self, rng: np.random.Generator, n: int) -> Floats:
+        """Draw *n* tuples of two releases measured side by side: the one against the other, shape (rows, n).
+
+        They are two subjects in one session against one comparator start, which falls out with what the session moves.
+        A pair's noise is half the subject's and half the comparator's, so two subjects scatter as a pair does.
+        """
+        one, other = replace(self, session=0.0, session_shared=0.0).pairs(rng, 2, n)
+        return np.asarray((one - other) / np.sqrt(2))
 
     def _noise(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
         return rng.standard_normal(shape) if self.tails == "normal" else rng.standard_t(3, shape) / T3_SD
