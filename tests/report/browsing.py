@@ -1,21 +1,16 @@
 """Chromium without a window, and the npm tools beside it: found or skipped by name; in CI they must be there."""
 
-import html
 import os
-import re
 import shutil
-import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
 NODE_MODULES = HERE / "node_modules"
-SCHEMES = {"dark": 0, "light": 1}  # as Chromium's preferredColorScheme counts them
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-component-update",
-    "--disable-background-networking", "--disable-sync", "--allow-file-access-from-files", "--hide-scrollbars",
-)  # fmt: skip
+SCHEMES = ("light", "dark")
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--font-render-hinting=none", "--hide-scrollbars")
 
 
 def needed(found, name, how):
@@ -36,13 +31,15 @@ def npm_file(path):
     return needed(found if found.is_file() else None, path.split("/")[0], "npm install --prefix tests/report")
 
 
-def said(page, scheme, home):
-    """Return what the scripts of *page* leave in ``<pre id="out">``."""
-    command = [chromium(), *FLAGS, f"--user-data-dir={home}", f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}",
-               "--virtual-time-budget=60000", "--dump-dom", page.as_uri()]  # fmt: skip
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=200, check=False, env={**os.environ, "HOME": str(home)}
-    )
-    found = re.search(r'<pre id="out">(.+?)</pre>', done.stdout, re.DOTALL)
-    assert found, done.stderr[-2000:]
-    return html.unescape(found.group(1))
+@contextmanager
+def opened():
+    """Yield one page of one browser process; every file is shown in it in turn."""
+    program = chromium()
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - slow to load, and of no use without Chromium
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=program, args=list(FLAGS))
+        try:
+            yield browser.new_page()
+        finally:
+            browser.close()

@@ -1,7 +1,10 @@
 """Rendered pages of every kind, made once."""
 
+import fcntl
 import importlib.util
+import os
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,14 +29,28 @@ browsing = _load("browsing")
 KINDS = ("PASS", "RED", "UNDECIDED", "VOID", "FLOOR", "INVALID", "FAILED", "INCOMPLETE", "FULL")
 
 
+def _render_all(root):
+    for name, receipt in {**fakes.kinds(), "FULL": fakes.full()}.items():
+        fakes.write_run(root / name, receipt, notebooks=fakes.chain())
+    fakes.broken_run(root / "INCOMPLETE")
+    for kind in KINDS:
+        render(root / kind)
+
+
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory):
-    """Return the folder of each kind's rendered run, by name."""
-    root = tmp_path_factory.mktemp("pages")
-    out = {}
-    for name, receipt in {**fakes.kinds(), "FULL": fakes.full()}.items():
-        out[name] = fakes.write_run(root / name, receipt, notebooks=fakes.chain())
-    out["INCOMPLETE"] = fakes.broken_run(root / "INCOMPLETE")
-    for folder in out.values():
-        render(folder)
-    return out
+    """Return the folder of each kind's rendered run, by name; the workers of one session share them."""
+    base = tmp_path_factory.getbasetemp()
+    root = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "pages"
+    with (base.parent / "pages.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (root / "made").exists():
+            _render_all(root)
+            (root / "made").touch()
+    return {kind: root / kind for kind in KINDS}
+
+
+@pytest.fixture(scope="session")
+def parsed(pages):
+    """Return each kind's page as the strict reader saw it."""
+    return cache(lambda kind: markup.Page((pages[kind] / "report.html").read_text(encoding="utf-8")))

@@ -1,80 +1,102 @@
-"""The pages in a real browser: nothing wider than the screen, text that can be read, in light and dark.
+"""The pages in a real browser and before tools that others trust: every page is opened once, and all is asked of it.
 
-Needs Chromium (``apt-get install chromium``), which ``.ci/run`` installs. In CI (``CI`` set) they fail without it, elsewhere they are skipped
-by name.
+Nothing is wider than the screen, text can be read in light and dark (every page, every width), axe-core finds nothing,
+html-validate is content. Two rules of html-validate are off (``.htmlvalidate.json``): the roles of tables are not
+redundant where narrow screens show rows as blocks, and blanks at the end of a line may belong to a notebook's code.
+
+Needs Chromium (``apt-get install chromium``) and ``npm install --prefix tests/report``, which ``.ci/run`` brings. In CI
+(``CI`` set) they fail without them, elsewhere they are skipped by name.
 """
 
-import json
+import shutil
+import subprocess
 import sys
 
 import pytest
 
-browsing = sys.modules["browsing"]
+from lqw.receipt.build import seal
+from lqw.report.index import write_index
+
+browsing, fakes = sys.modules["browsing"], sys.modules["fakes"]
 KINDS = ("PASS", "RED", "UNDECIDED", "VOID", "FLOOR", "INVALID", "FAILED", "INCOMPLETE", "FULL")
+QUICK = ("RED", "INDEX")  # what make test opens; make test-slow opens every page
+ALL = (*KINDS, "INDEX")
+EVERY = [pytest.param(QUICK, id="quick"), pytest.param(ALL, id="all", marks=pytest.mark.slow)]
 WIDTHS = (390, 768, 1280)
-PROBE = """
-<!doctype html><meta charset="utf-8"><body style="margin:0"><pre id="out"></pre><script>
-const pages = PAGES, out = [];
+LOOK = """(width) => {
 const channel = v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
 const light = c => 0.2126 * channel(c[0]) + 0.7152 * channel(c[1]) + 0.0722 * channel(c[2]);
 const rgb = text => (text.match(/[\\d.]+/g) || [0, 0, 0, 0]).map(Number);
-function ground(win, el) {
-  for (; el; el = el.parentElement) {
-    const c = rgb(win.getComputedStyle(el).backgroundColor);
-    if (c.length === 3 || c[3] > 0.99) return c;
+const grounds = new Map();
+function ground(el) {
+  if (!el) return [255, 255, 255];
+  if (!grounds.has(el)) {
+    const c = rgb(getComputedStyle(el).backgroundColor);
+    grounds.set(el, c.length === 3 || c[3] > 0.99 ? c : ground(el.parentElement));
   }
-  return [255, 255, 255];
+  return grounds.get(el);
 }
-function look(win, doc, name, width) {
-  doc.querySelectorAll("details").forEach(d => d.open = true);
-  const faint = [], wide = [];
-  let texts = 0;
-  for (const el of doc.body.querySelectorAll("*")) {
-    const own = [...el.childNodes].some(n => n.nodeType === 3 && n.textContent.trim());
-    const style = win.getComputedStyle(el), box = el.getBoundingClientRect();
-    if (!own || !box.width || el.closest(".vh, .skip")) continue;
-    texts += 1;
-    const a = light(rgb(el.closest("svg") ? style.fill : style.color)), b = light(ground(win, el));
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    const large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.66 && style.fontWeight >= 700);
-    if (ratio < (large ? 3 : 4.5)) faint.push([el.textContent.trim().slice(0, 40), ratio]);
-    if (box.right > width + 1 && !el.closest(".scroll, pre, .out")) wide.push(el.textContent.trim().slice(0, 40));
-  }
-  out.push({name, width, texts, scroll: doc.documentElement.scrollWidth, faint, wide,
-            dark: light(rgb(win.getComputedStyle(doc.body).backgroundColor)) < 0.2});
+const faint = [], wide = [];
+let texts = 0;
+for (const el of document.body.querySelectorAll("*")) {
+  if (![...el.childNodes].some(n => n.nodeType === 3 && n.textContent.trim())) continue;
+  const style = getComputedStyle(el), box = el.getBoundingClientRect();
+  if (!box.width || el.closest(".vh, .skip")) continue;
+  texts += 1;
+  const a = light(rgb(el.closest("svg") ? style.fill : style.color)), b = light(ground(el));
+  const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  const large = parseFloat(style.fontSize) >= 24 || (parseFloat(style.fontSize) >= 18.66 && style.fontWeight >= 700);
+  if (ratio < (large ? 3 : 4.5)) faint.push([el.textContent.trim().slice(0, 40), ratio]);
+  if (box.right > width + 1 && !el.closest(".scroll, pre, .out, .wide")) wide.push(el.textContent.trim().slice(0, 40));
 }
-let left = pages.length;
-for (const [name, width] of pages) {
-  const frame = document.createElement("iframe");
-  frame.style.cssText = `width:${width}px;height:900px;border:0`;
-  frame.onload = () => {
-    look(frame.contentWindow, frame.contentDocument, name, width);
-    if (!--left) document.getElementById("out").textContent = JSON.stringify(out);
-  };
-  frame.src = name + "/report.html";
-  document.body.append(frame);
-}
-</script>
-"""
+return {texts, scroll: document.documentElement.scrollWidth, faint, wide,
+        dark: light(rgb(getComputedStyle(document.body).backgroundColor)) < 0.2};
+}"""
+AXE = """async () => {
+const found = await axe.run(document, {resultTypes: ["violations"], preload: false});
+return [found.passes.length, found.violations.map(v => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 120)])];
+}"""
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module", params=browsing.SCHEMES)
-def seen(request, pages, tmp_path_factory):
-    """Return what the browser measured on every page and width, in one colour scheme."""
-    root = next(iter(pages.values())).parent
-    wanted = [[kind, width] for kind in KINDS for width in WIDTHS]
-    probe = root / f"probe-{request.param}.html"
-    probe.write_text(PROBE.replace("PAGES", json.dumps(wanted)), encoding="utf-8")
-    pages_seen = json.loads(browsing.said(probe, request.param, tmp_path_factory.mktemp("browser")))
-    assert len(pages_seen) == len(wanted)
-    return request.param, pages_seen
+@pytest.fixture(scope="module")
+def files(pages, tmp_path_factory):
+    """Return every kind of page and the index, each a file."""
+    root = tmp_path_factory.mktemp("index")
+    (root / "receipts" / "demo").mkdir(parents=True)
+    for name in ("PASS", "RED"):
+        (root / "receipts" / "demo" / f"{name}.json").write_bytes(seal(fakes.kinds()[name]))
+    index = write_index(root / "receipts", root / "reports")
+    return {**{kind: pages[kind] / "report.html" for kind in KINDS}, "INDEX": index}
 
 
-def test_the_scheme_asked_for_is_the_one_shown(seen):
-    scheme, looked = seen
-    assert {one["dark"] for one in looked} == {scheme == "dark"}
+@pytest.fixture(scope="module", params=EVERY)
+def seen(files, request):
+    """Return what the browser measured on every page, width and scheme, and what axe-core found in each scheme."""
+    script = browsing.NODE_MODULES / "axe-core/axe.min.js"
+    axe = script.read_text(encoding="utf-8") if script.is_file() else ""
+    looks, found = [], {}
+    with browsing.opened() as page:
+        for name in request.param:
+            page.goto(files[name].as_uri())
+            page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+            if axe:
+                page.evaluate(axe)
+            for scheme in browsing.SCHEMES:
+                page.emulate_media(color_scheme=scheme)
+                for width in WIDTHS:
+                    page.set_viewport_size({"width": width, "height": 900})
+                    looks.append({"name": name, "width": width, "scheme": scheme, **page.evaluate(LOOK, width)})
+                if axe and (request.param is ALL or scheme == "light"):
+                    found[name, scheme] = page.evaluate(AXE)
+    return request.param, looks, found
+
+
+def test_every_page_was_looked_at_in_the_scheme_asked_for(seen):
+    names, looks, _ = seen
+    assert len(looks) == len(names) * len(WIDTHS) * len(browsing.SCHEMES)
+    assert [one for one in looks if one["dark"] != (one["scheme"] == "dark")] == []
 
 
 def test_no_page_is_wider_than_the_screen(seen):
@@ -86,5 +108,24 @@ def test_no_text_is_cut_off(seen):
 
 
 def test_text_contrast_is_aa(seen):
-    assert [(one["name"], one["faint"][:3]) for one in seen[1] if one["faint"]] == []
+    assert [(one["name"], one["scheme"], one["faint"][:3]) for one in seen[1] if one["faint"]] == []
     assert all(one["texts"] > 40 for one in seen[1])
+
+
+def test_axe_finds_nothing(seen):
+    browsing.npm_file("axe-core/axe.min.js")
+    names, _, found = seen
+    assert {name: violations for name, (_, violations) in found.items() if violations} == {}
+    assert len(found) == len(names) * (2 if names is ALL else 1)
+    assert all(passes > 15 for passes, _ in found.values())
+
+
+@pytest.mark.parametrize("names", EVERY)
+def test_html_validate_is_content(files, names):
+    program = browsing.npm_file("html-validate/bin/html-validate.mjs")
+    node = browsing.needed(shutil.which("node"), "node", "apt-get install nodejs npm")
+    config = browsing.HERE / ".htmlvalidate.json"
+    pages = [str(files[name]) for name in names]
+    command = [node, str(program), "-c", str(config), "-f", "text", *pages]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout[-2000:]) == (0, "")

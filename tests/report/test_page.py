@@ -14,8 +14,8 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.fixture
-def page(pages, kind):
-    return Page((pages[kind] / "report.html").read_text(encoding="utf-8"))
+def page(parsed, kind):
+    return parsed(kind)
 
 
 @every_kind
