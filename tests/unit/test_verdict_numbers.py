@@ -13,10 +13,10 @@ from lqw.noise.pairs import log_ratio
 from lqw.noise.shrink import shrink
 from lqw.outcomes import Outcome, Purpose, Reason
 from lqw.plan import Policy
-from lqw.verdict import ComparatorPoint, judge
+from lqw.verdict import ComparatorPoint, Standing, judge
 from lqw.verdict.guards import comparator_history, null_control, one_token_prefill
 from lqw.verdict.order import order_findings
-from lqw.verdict.sanity import bimodality, drift
+from lqw.verdict.sanity import bimodality, dispersion, drift
 from lqw.verdict.sequence import replay
 from lqw.verdict.suite import suite_tests
 from lqw.verdict.targets import target_of
@@ -384,3 +384,45 @@ def test_a_target_is_met_by_the_lower_bound_of_its_own_session():
     found = target_of(row, band, {"decode": 0.9}, policy)
     bound = band.estimate - stats.t.isf(0.01, band.nu) * math.sqrt(band.sd**2 / 3 + 0.03**2)
     assert found.bound == pytest.approx(math.exp(bound))
+
+
+def test_a_comparator_that_moved_says_by_how_much_it_may():
+    row = _data("m/decode", (49.0, 49.1, 49.2))
+    points = (ComparatorPoint(release="r", mean=math.log(49.1) + 0.2, sd=0.001, n=3),)
+    (found,) = comparator_history(_table(row), {row.row: points}, POLICY)
+    assert found.text == (
+        "comparator of m/decode is at 0.82× its own history (1 sessions), more than ±5%: what it divides cannot be judged"
+    )
+
+
+@pytest.mark.parametrize(("apart", "fires"), [(0.045, False), (0.055, True)])
+def test_a_comparator_may_differ_from_itself_by_half_the_margin(apart, fires):
+    y = tuple(50 * math.exp(apart * (i % 2)) for i in range(8))
+    (found,) = null_control(_table(_data("m/decode", y)), POLICY, m=1)
+    assert found.numbers["limit"] == pytest.approx(0.05)
+    assert (found.effect == "undecided") is fires
+
+
+def test_dispersion_is_the_standard_deviation_of_a_sample():
+    spread = _data("m/decode", (50.0,) * 3, (50.0, 50.0, 50 * math.exp(0.2)))
+    (found,) = dispersion(_table(spread), POLICY, Purpose.GATE)
+    assert found.numbers["sd"] == pytest.approx(0.2 / math.sqrt(3))
+    calm = _data("m/decode", (50.0,) * 3, (50.0, 50.0, 50 * math.exp(0.17)))
+    assert dispersion(_table(calm), POLICY, Purpose.GATE) == []
+
+
+def test_an_arm_with_few_starts_hides_no_other_row():
+    few, two = _data("a/decode", (50.0,) * 4), _two_groups((0.0, 0.01), (0.14, 0.15, 0.16))
+    assert [found.subject for found in bimodality(_table(few, two), POLICY)] == ["m/decode"]
+
+
+def test_a_floor_is_made_of_its_declared_pairs_and_asks_for_no_retired_row():
+    plan = syn.plan(Purpose.ADOPT, rows=("decode",), floor_pairs=6)
+    more = syn.plan(Purpose.ADOPT, rows=("decode",), floor_pairs=9)
+    starts = syn.starts_of(more, np.random.default_rng(2), sd=0.02)
+    first = [start for start in starts if start.pair <= 6]
+    assert all(plan.orders["m"][i] == more.orders["m"][i] for i in range(6))
+    held = Standing(dropped=(RowId.parse("m/agg@1"),))
+    judgement = judge(syn.evidence(plan, first, held))
+    assert (judgement.outcome, judgement.look) == (Outcome.FLOOR, 0)
+    assert {row.n for row in judgement.rows} == {6}
