@@ -110,7 +110,12 @@ def forest(row: RowResult, scale: svg.Scale, margin: float) -> Markup:
         parts += [svg.line(x, mid - 4, x, mid + 4, "whisker") for x in ends]
         alt += f"; bound {words.ratio(math.exp(band.lower))}, which must exceed {words.ratio(1 - margin)}"
     tone = tone_of(row)
-    parts.append(svg.mark(scale(row.against_floor), mid, 5, _MARKS[tone], tone))
+    at = scale(row.against_floor)
+    parts.append(svg.mark(at, mid, 5, _MARKS[tone], tone))
+    if row.against_floor < scale.low:  # off the scale: the mark stands at the edge, and says so
+        parts.append(svg.text(at + 2, mid + 4, f"← {words.ratio(row.against_floor)}", "halo", "start"))
+    elif row.against_floor > scale.high:
+        parts.append(svg.text(at - 2, mid + 4, f"{words.ratio(row.against_floor)} →", "halo", "end"))
     return svg.figure(parts, ROW_H, alt=f"{alt}. {str(row.verdict).replace('_', ' ')}")
 
 

@@ -66,6 +66,8 @@ def calibration(facts: Facts) -> Pairs:
         title, unit = _CLIENT.get(key, (key.replace("_", " "), ""))
         if isinstance(said, bool) or not isinstance(said, int | float):
             text = str(said)
+        elif isinstance(said, int) and not unit:
+            text = f"{said:,}"  # a count has no decimals
         elif unit == "share":
             text = words.percent(said)
         else:
@@ -90,12 +92,14 @@ def telemetry(facts: Facts) -> Pairs:
     """Return what the machine's sensors said over the run: the range of each reading, and throttling by name."""
     ranges: dict[str, tuple[float, float]] = {}
     throttled: list[str] = []
+    watched = 0
     skipped: set[str] = set()
     for start, said in facts.telemetry:
         gpu = said.get("gpu")
         if isinstance(gpu, dict):
             slowed = gpu.get("throttled")
             told = slowed.items() if isinstance(slowed, dict) else ()
+            watched += isinstance(slowed, dict)
             throttled += [f"{start}: {name} in {count} samples" for name, count in told]
             skipped |= {str(gpu["skipped"])} if "skipped" in gpu else set()
         for name, value in _readings(said):
@@ -106,7 +110,9 @@ def telemetry(facts: Facts) -> Pairs:
         for name, (low, high) in ranges.items()
     ]
     out += [("gpu", f"skipped: {', '.join(sorted(skipped))}")] if skipped else []
-    return [*out, ("throttling", "; ".join(throttled[:8]))] if throttled else out
+    none = f"none in {watched} engine starts" if watched else ""
+    told_all = "; ".join(throttled[:8]) or none
+    return [*out, ("throttling", told_all)] if told_all else out
 
 
 def _params_name(facts: Facts) -> str:

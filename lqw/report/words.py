@@ -24,6 +24,7 @@ __all__ = [
     "number",
     "ratio",
     "target_words",
+    "times",
     "value",
     "versus",
 ]
@@ -120,9 +121,11 @@ def percent(fraction: float) -> str:
 
 
 def change(x: float | None) -> str:
-    """Return the relative change a ratio means, signed: ``−46 %``; a dash without one."""
+    """Return the relative change a ratio means, signed: ``−46 %``, tenfold and more ``66-fold``; a dash without one."""
     if x is None or not math.isfinite(x):
         return "–"
+    if x >= 10:  # noqa: PLR2004 - +6530 % is harder to read than 66-fold
+        return f"{x:,.0f}-fold"
     sign = "" if abs(x - 1) < 0.0005 else "−" if x < 1 else "+"  # noqa: PLR2004 - shown as 0.0 %
     return sign + percent(x - 1)
 
@@ -132,6 +135,11 @@ def band(fraction: float | None) -> str:
     return "–" if fraction is None or not math.isfinite(fraction) else f"±{percent(fraction)}"
 
 
+def times(factor: float) -> str:
+    """Return a factor as words want it: ``1.8×``, and from ten on ``116×``, where a decimal says nothing."""
+    return f"{factor:,.0f}×" if factor >= 9.95 else f"{factor:.1f}×"  # noqa: PLR2004 - two digits are enough
+
+
 def _words(oriented: float, better: str, worse: str) -> str:
     """Say an oriented ratio (> 1 is better) in words; the factor is always above one."""
     if not (math.isfinite(oriented) and oriented > 0):
@@ -139,7 +147,7 @@ def _words(oriented: float, better: str, worse: str) -> str:
     if abs(math.log(oriented)) < NEAR:
         return "equal"
     factor, word = (oriented, better) if oriented > 1 else (1 / oriented, worse)
-    return f"{factor:.1f}× {word}" if factor >= TIMES_FROM else f"{percent(factor - 1)} {word}"
+    return f"{times(factor)} {word}" if factor >= TIMES_FROM else f"{percent(factor - 1)} {word}"
 
 
 def versus(oriented: float | None, family: str) -> str:
@@ -167,6 +175,8 @@ def target_words(state: TargetState, distance: float) -> str:
 
 
 def _factor(x: float) -> str:
+    if x >= 9.95:  # noqa: PLR2004 - two digits are enough
+        return times(x)
     return f"{x:.2f}×" if x >= TIMES_FROM else percent(x - 1)
 
 

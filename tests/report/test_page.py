@@ -185,3 +185,12 @@ def test_commands_to_reproduce_are_exact(pages):
 def test_targets_are_shown_as_distance_to_go(pages):
     text = Page((pages["RED"] / "report.html").read_text()).text()
     assert re.search(r"gemma3-270m/prefill@512 0\.80× 0\.5\d× 0\.\d\d× OPEN, 1\.\d\d× to go", text)
+
+
+def test_a_row_off_the_scale_says_how_far(tmp_path):
+    sick = fakes.make_params("1.4.0")
+    run = fakes.synthetic_run(sick, fakes.Purpose.GATE, sd=0.03, effects={"ttft@512": 40.0}, seed=5)
+    page = Page(render(fakes.write_run(tmp_path, fakes.make_receipt(sick, run, fakes.floor_of(sick)))).read_text())
+    beside = [one["text"].strip() for one in page.all("text") if "←" in one["text"]]
+    assert beside
+    assert all(re.fullmatch(r"← 0\.02\d×", text) for text in beside)
