@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
+from collections import Counter
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "canonical_bytes",
+    "loads_canonical",
     "loads_strict",
     "read_json",
     "sha256_bytes",
@@ -29,6 +32,14 @@ MAX_BYTES = 64 * 1024 * 1024
 MAX_DEPTH = 64
 MAX_STRING = 100_000  # characters: the longest answer a journal may hold
 MAX_INTEGER = 2**53 - 1  # beyond it two JSON readers may disagree about a number
+
+_ESCAPE = re.compile(r"\\(?![bfnrt]|u00(?:0[0-7bef]|1[0-9a-f]))")
+_FOREIGN = re.compile(r'[^\[\]{}:,"0-9a-z.+-]')
+_BETWEEN = str.maketrans('[]{}:,"', " " * 7)
+_NOT_BRACKETS = re.compile(r"[^\[\]{}]+")
+_INNERMOST = re.compile(r"\[\]|\{\}")
+
+SURE = 15  # digits of an integer that is certainly below 2^53
 
 _encode_integers = json.JSONEncoder(separators=(",", ":")).encode
 _encode_string: Callable[[str], str] = json.encoder.encode_basestring
@@ -154,11 +165,10 @@ def sha256_file(path: Path | str) -> str:
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in out:
-            raise IntegrityError(f"duplicate key {key!r}")
-        out[key] = value
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise IntegrityError(f"duplicate key {twice[:80]!r}")
     return out
 
 
@@ -175,14 +185,73 @@ def _finite(text: str) -> float:
 
 def loads_strict(data: bytes | str, *, name: str = "document") -> Any:
     """Parse JSON, refusing duplicate keys, NaN, overflow, too large and too deep documents (IntegrityError)."""
+    return _loads(data, name, _no_duplicates)
+
+
+def loads_canonical(data: bytes, *, name: str = "document") -> tuple[Any, bool]:
+    """Parse JSON as :func:`loads_strict` does; return it, and whether *data* is its canonical form.
+
+    Looking takes less than writing the value again and comparing. It may say False of what is canonical (an integer of
+    16 digits, a string near the limit), and only :func:`canonical_bytes` says what is wrong and where; it never says
+    True of what is not.
+    """
+    ordered = True
+
+    def pairs_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal ordered
+        out = _no_duplicates(pairs)
+        ordered = ordered and _in_order(tuple(out))
+        return out
+
+    value = _loads(data, name, pairs_of)
+    return value, ordered and _plain(data)
+
+
+def _loads(data: bytes | str, name: str, pairs_of: Callable[[list[tuple[str, Any]]], dict[str, Any]]) -> Any:
     if len(data) > MAX_BYTES:
         raise IntegrityError(f"{name}: larger than {MAX_BYTES} bytes")
     try:
-        return json.loads(data, object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite)
+        return json.loads(data, object_pairs_hook=pairs_of, parse_constant=_no_constant, parse_float=_finite)
     except IntegrityError as err:
         raise IntegrityError(f"{name}: {err.message}") from None
     except (ValueError, RecursionError) as err:
         raise IntegrityError(f"{name}: not JSON: {err}") from err
+
+
+@lru_cache(maxsize=1024)
+def _in_order(keys: tuple[str, ...]) -> bool:
+    return keys == tuple(sorted(keys, key=lambda text: text.encode("utf-16-be", "surrogatepass")))
+
+
+def _plain(data: bytes) -> bool:
+    """Look at strings, at what is between them, at numbers and at brackets apart; keys have been looked at."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return False
+    text = text.replace("\\\\", "xx").replace('\\"', "xx")  # each `"` that is left begins or ends a string
+    parts = text.split('"')
+    if _ESCAPE.search(text) or max(map(len, parts[1::2]), default=0) > MAX_STRING:
+        return False
+    bare = '""'.join(parts[::2])
+    if _FOREIGN.search(bare):
+        return False
+    unlike = (
+        one for one in bare.translate(_BETWEEN).split() if "." in one or "e" in one or len(one) > SURE or one == "-0"
+    )
+    if not all(map(_certain, unlike)):
+        return False
+    brackets, depth = _NOT_BRACKETS.sub("", bare), 0
+    while brackets and depth < MAX_DEPTH:
+        brackets, depth = _INNERMOST.sub("", brackets), depth + 1
+    return not brackets
+
+
+def _certain(token: str) -> bool:
+    """Return whether a number, true or false is written as canonical JSON writes it."""
+    if "." in token or ("e" in token and token not in {"true", "false"}):
+        return _number(float(token)) == token
+    return len(token) <= SURE and token != "-0"
 
 
 def read_json(path: Path | str) -> Any:

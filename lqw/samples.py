@@ -31,9 +31,9 @@ __all__ = [
 
 
 class Record(BaseModel):
-    """Frozen, no unknown fields, no coercion, finite numbers only."""
+    """Frozen, no unknown fields, no coercion, finite numbers only; validators are built where one is first needed."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
 
 
 class Failure(Record):

@@ -52,7 +52,7 @@ def verify(
     github: Annotated[bool, typer.Option("--github", help="Annotations, and a summary of the step.")] = False,
     params: ParamsFolder = None,
 ) -> None:
-    """Recompute verdicts from raw samples; the exit status is that of the worst.
+    """Recompute verdicts from raw samples; the exit status is that of the worst, with --all INVALID or none.
 
     0 PASS or FLOOR, 1 RED, 2 nothing that can be judged was named, 3 UNDECIDED, 4 INVALID: it does not follow.
     """
@@ -73,13 +73,15 @@ def verify(
 
         done = verify_many(paths or stored_receipts(repo), params)
     if markdown is not None or junit is not None or github:
-        _show(page or _page(done), junit=junit, markdown=markdown, link=link, github=github)
+        _show(page or _page(done, stored=every), junit=junit, markdown=markdown, link=link, github=github)
     if as_json:
         typer.echo(json.dumps(_page_json(page) if page else [_json(*one) for one in done], indent=1))
     elif markdown != Path("-") and junit != Path("-"):
         for line in _page_lines(page) if page else _all_lines(done):
             typer.echo(line)
-    raise typer.Exit(int(page.exit_status) if page else worst([one for _, one in done]))
+        if every:
+            typer.echo(plain(_page(done, stored=True).sentence))
+    raise typer.Exit(int(page.exit_status if page else _page(done, stored=every).exit_status))
 
 
 def _tag(name: str, repo: Path, at: str | None, policy: str | None, day: str | None) -> Page:
@@ -106,10 +108,10 @@ def _history(repo: Path, since: str | None) -> Page:
     return page_of_history(verify_history(Repository(repo), since=since))
 
 
-def _page(done: list[tuple[Path, Verification]]) -> Page:
+def _page(done: list[tuple[Path, Verification]], *, stored: bool) -> Page:
     from lqw.release.page import page_of_receipts
 
-    return page_of_receipts(done)
+    return page_of_receipts(done, stored=stored)
 
 
 def _page_json(page: Page) -> dict[str, Any]:
@@ -161,15 +163,6 @@ def _write(path: Path, text: str) -> None:
         write_atomic(path, text.encode())
     except OSError as err:
         raise UsageError(f"{path}: {err.strerror or err}", remedy="name a file that can be written") from err
-
-
-def worst(verified: list[Verification]) -> int:
-    """Return the exit status of several receipts: INVALID before RED before UNDECIDED before PASS; none is an error."""
-    from lqw.errors import Exit
-
-    order = (Exit.INVALID, Exit.RED, Exit.UNDECIDED, Exit.PASS)
-    found = {one.exit_status for one in verified}
-    return next((status for status in order if status in found), Exit.INTERNAL)
 
 
 def plain(text: object) -> str:

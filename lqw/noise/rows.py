@@ -18,6 +18,7 @@ from lqw.samples import Record
 __all__ = ["Call", "Reference", "Row", "RowBand", "RowData", "RowReferences", "Spread", "json_form"]
 
 SIGNIFICANT_DIGITS = 12
+_EXACT = 2**53
 
 
 def _row(value: object) -> object:
@@ -32,7 +33,8 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, float):
         if not math.isfinite(value):
             return None
-        return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
+        cut = float(f"{value:.{SIGNIFICANT_DIGITS}g}")
+        return int(cut) if cut.is_integer() and abs(cut) < _EXACT else cut  # as JSON gives it back
     if isinstance(value, dict):
         return {key: _rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

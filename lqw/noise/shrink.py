@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
+
+from lqw.noise.quantiles import digamma, tetragamma, trigamma
 
 __all__ = ["Shrunk", "shrink", "trigamma_inverse"]
 
@@ -44,8 +45,8 @@ def trigamma_inverse(y: Floats) -> Floats:
     y = np.asarray(y, dtype=float)
     x = 0.5 + 1.0 / y
     for _ in range(50):
-        tri = special.polygamma(1, x)
-        step = tri * (1.0 - tri / y) / special.polygamma(2, x)
+        tri = trigamma(x)
+        step = tri * (1.0 - tri / y) / tetragamma(x)
         x = x + step
         if np.all(np.abs(step) <= 1e-12 * x):
             break
@@ -74,19 +75,19 @@ def shrink(s2: Floats, v: Floats, *, sd_floor: float) -> Shrunk:
     known = v > 0
     count = known.sum(axis=-1)
     half = np.where(known, v, 2.0) / 2
-    e = np.log(np.maximum(np.where(known, s2, 1.0), sd_floor**2)) - special.digamma(half) + np.log(half)
+    e = np.log(np.maximum(np.where(known, s2, 1.0), sd_floor**2)) - digamma(half) + np.log(half)
     e = np.where(known, e, 0.0)
     few = np.maximum(count, 1)
     mean = e.sum(axis=-1) / few
     spread = np.where(known, (e - mean[..., None]) ** 2, 0.0).sum(axis=-1) / np.maximum(count - 1, 1)
-    excess = spread - np.where(known, special.polygamma(1, half), 0.0).sum(axis=-1) / few
+    excess = spread - np.where(known, trigamma(half), 0.0).sum(axis=-1) / few
 
     total = np.where(known, v, 0.0).sum(axis=-1)
     pooled = np.where(known, v * s2, 0.0).sum(axis=-1) / np.maximum(total, 1.0)
     finite = excess > 0
     half_d0 = trigamma_inverse(np.where(finite, excess, 1.0))
     d0 = np.where(finite, 2 * half_d0, np.inf)
-    s02 = np.where(finite, np.exp(mean + special.digamma(half_d0) - np.log(half_d0)), pooled)
+    s02 = np.where(finite, np.exp(mean + digamma(half_d0) - np.log(half_d0)), pooled)
     d0 = np.where(count >= 2, d0, 0.0)  # noqa: PLR2004 - two rows are the fewest that can differ
     return _combine(s2, v, d0, s02, total, sd_floor=sd_floor)
 

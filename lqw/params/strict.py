@@ -10,4 +10,4 @@ __all__ = ["Strict"]
 class Strict(BaseModel):
     """Frozen, no unknown fields, no coercion: ``"3"`` is not 3, and ``true`` is not 1."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)

@@ -41,7 +41,7 @@ Text = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 class _Lenient(BaseModel):
     """Fields that are not known are ignored, as in-toto demands: what is added may only narrow a claim."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False, defer_build=True)
 
 
 class _Digest(_Lenient):

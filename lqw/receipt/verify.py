@@ -7,14 +7,15 @@ derived part compared → files and attempts that lie beside the receipt. Whatev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 import lqw
-from lqw.canonical import MAX_BYTES, canonical_bytes, loads_strict, sha256_bytes
+from lqw.canonical import MAX_BYTES, canonical_bytes, loads_canonical, sha256_bytes
 from lqw.correctness import correctness_to_json, parse_reference
 from lqw.errors import Exit, IntegrityError, UsageError
 from lqw.outcomes import Outcome
@@ -63,6 +64,8 @@ class Verification:
         As the receipt says; empty where it could not be read.
     signed_by : tuple of str
         Who stands for it, where signatures were looked at (:func:`lqw.receipt.signature.with_signature`).
+    receipt : Receipt or None
+        What was read; None where it is none, and from :func:`lqw.release.many.verify_many`.
     """
 
     outcome: Outcome
@@ -76,6 +79,7 @@ class Verification:
     host: str = ""
     finished_utc: str = ""
     signed_by: tuple[str, ...] = ()
+    receipt: Receipt | None = field(default=None, repr=False)
 
 
 def verify_receipt(source: Path | str | bytes) -> Verification:
@@ -100,8 +104,8 @@ def verify_receipt(source: Path | str | bytes) -> Verification:
     data = source if isinstance(source, bytes) else _read(Path(source))
     sha256 = sha256_bytes(data)
     try:
-        document = _object(data)
-        problems = list(_bytes_problems(document, data))
+        document, canonical = _object(data)
+        problems = list(_bytes_problems(document, data, canonical=canonical))
         receipt = Receipt.model_validate_json(data)
     except IntegrityError as err:
         return _invalid([Problem("(document)", err.message, "a receipt", "parse")], sha256)
@@ -132,24 +136,43 @@ def _read(path: Path) -> bytes:
         raise UsageError(f"{path}: {err.strerror or err}", remedy=remedy) from err
 
 
-def _object(data: bytes) -> dict[str, Any]:
-    document = loads_strict(data, name="receipt")
+def _object(data: bytes) -> tuple[dict[str, Any], bool]:
+    document, canonical = loads_canonical(data, name="receipt")
     if not isinstance(document, dict):
         raise IntegrityError(f"receipt: {type(document).__name__}, not an object")
-    return document
+    return document, canonical
 
 
-def _bytes_problems(document: dict[str, Any], data: bytes) -> Iterator[Problem]:
+def _bytes_problems(document: dict[str, Any], data: bytes, *, canonical: bool) -> Iterator[Problem]:
     """Compare the bytes with their canonical form, and the digest with that of everything else."""
-    parts = {key: canonical_bytes(key) + b":" + canonical_bytes(value) for key, value in document.items()}
-    canonical = object_bytes(parts)
-    if canonical != data:
-        at = next((i for i, (a, b) in enumerate(zip(canonical, data, strict=False)) if a != b), len(canonical))
+    if canonical:
+        digest = _digest_within(document, data)
+        if document.get("digest") != digest:
+            yield Problem("digest", document.get("digest"), digest, "digest")
+        return
+    parts = {key: _member(document, key) for key in document}
+    wanted = object_bytes(parts)
+    if wanted != data:
+        at = next((i for i, (a, b) in enumerate(zip(wanted, data, strict=False)) if a != b), len(wanted))
         yield Problem("(bytes)", data[at : at + 40].decode("utf-8", "replace"), f"canonical JSON at {at}", "canonical")
     parts.pop("digest", None)
     digest = sha256_bytes(object_bytes(parts))
     if document.get("digest") != digest:
         yield Problem("digest", document.get("digest"), digest, "digest")
+
+
+def _digest_within(document: dict[str, Any], data: bytes) -> str:
+    """Return the digest that canonical bytes should have: the sha256 of them without the member ``digest``."""
+    if "digest" not in document:
+        return sha256_bytes(data)
+    before = {key: _member(document, key) for key in takewhile(lambda key: key != "digest", document)}
+    head = object_bytes(before)[:-1]
+    tail = data[len(head) + (1 if before else 0) + len(_member(document, "digest")) :]
+    return sha256_bytes(head + (tail if before else tail.removeprefix(b",")))
+
+
+def _member(document: dict[str, Any], key: str) -> bytes:
+    return canonical_bytes(key) + b":" + canonical_bytes(document[key])
 
 
 def object_bytes(members: Mapping[str, bytes]) -> bytes:
@@ -160,9 +183,9 @@ def object_bytes(members: Mapping[str, bytes]) -> bytes:
 
 def _typed_problems(err: ValidationError) -> Iterator[Problem]:
     for one in err.errors(include_url=False, include_context=False)[:20]:
-        field = ".".join(str(part) for part in one["loc"]) or "(document)"
+        where = ".".join(str(part) for part in one["loc"]) or "(document)"
         recorded = "(absent)" if one["type"] == "missing" else one["input"]
-        yield Problem(field, recorded, one["msg"], "schema")
+        yield Problem(where, recorded, one["msg"], "schema")
 
 
 def _inputs(receipt: Receipt) -> Inputs:
@@ -237,6 +260,7 @@ def _verification(receipt: Receipt, judgement: Judgement, problems: list[Problem
         release=judgement.release,
         host=receipt.header.host.name,
         finished_utc=receipt.run.finished_utc,
+        receipt=receipt,
     )
 
 

@@ -10,7 +10,6 @@ from lqw.errors import Exit, LqwError
 from lqw.outcomes import Outcome
 from lqw.receipt import verify_receipt
 from lqw.receipt.dsse import BUNDLE_SUFFIX
-from lqw.receipt.schema import Receipt
 from lqw.receipt.signature import check_receipt, with_signature
 from lqw.receipt.store import receipt_name
 from lqw.release.findings import Finding, invalid, red, undecided
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from lqw.params.signers import Signers
     from lqw.receipt import Verification
+    from lqw.receipt.schema import Receipt
     from lqw.release.git import Change, Tree
     from lqw.release.manifest import Manifest
 
@@ -107,9 +107,9 @@ def _verify(scene: Scene, host: str, store: str) -> HostResult:
     signed = check_receipt(verified, scene.tree.find(f"{path}{BUNDLE_SUFFIX}"), scene.signers)
     verified = with_signature(verified, signed)
     result = HostResult(host, path, len(paths), verified)
-    if verified.judgement is None:
+    receipt = verified.receipt
+    if verified.judgement is None or receipt is None:
         return replace(result, findings=tuple(_own(result)))
-    receipt = Receipt.model_validate_json(data)
     found = [*_own(result), *_against(scene, result, receipt, store)]
     fallen = give_up(scene.tree, store, receipt, verified.judgement)
     return replace(result, receipt=receipt, give_up=fallen, findings=tuple(found))

@@ -24,7 +24,6 @@ from lqw.ratchet import (
 )
 from lqw.receipt import epoch_of, params_of, verify_receipt
 from lqw.receipt.compare import differences
-from lqw.receipt.schema import Receipt
 from lqw.receipt.store import BASELINE, REFERENCE
 from lqw.release.records import RECORDS, HeldRecord, parse_any
 
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lqw.correctness import IdentityReference
+    from lqw.receipt.schema import Receipt
     from lqw.release.git import Repository, Tree
     from lqw.verdict import Judgement
 
@@ -158,9 +158,9 @@ class Mover:
 
 def _measured(data: bytes) -> _Measured | None:
     verified = verify_receipt(data)
-    if verified.judgement is None or verified.problems:
+    if verified.judgement is None or verified.receipt is None or verified.problems:
         return None
-    return _Measured(Receipt.model_validate_json(data), verified.judgement, verified.receipt_sha256, verified.outcome)
+    return _Measured(verified.receipt, verified.judgement, verified.receipt_sha256, verified.outcome)
 
 
 def _by_receipt(one: _Measured, state: Baseline | None) -> Baseline | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from lqw.outcomes import Outcome
 from lqw.release.findings import Finding, Weight
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from lqw.receipt import Verification
@@ -18,7 +19,16 @@ if TYPE_CHECKING:
     from lqw.release.history import HistoryVerdict
     from lqw.release.tag import TagVerdict
 
-__all__ = ["Page", "Section", "page_of_history", "page_of_receipts", "page_of_tag", "page_to_json", "text_lines"]
+__all__ = [
+    "Page",
+    "Section",
+    "page_of_history",
+    "page_of_receipts",
+    "page_of_tag",
+    "page_to_json",
+    "status_of",
+    "text_lines",
+]
 
 MOST = 12
 _ORDER = (Exit.INVALID, Exit.RED, Exit.UNDECIDED, Exit.PASS)
@@ -96,21 +106,40 @@ def page_of_tag(verdict: TagVerdict) -> Page:
     )
 
 
-def page_of_receipts(done: Sequence[tuple[Path, Verification]]) -> Page:
-    """Return what several receipts say; the worst decides, and none at all is never a pass."""
+def page_of_receipts(done: Sequence[tuple[Path, Verification]], *, stored: bool = False) -> Page:
+    """Return what several receipts say; the worst decides, and none at all is never a pass.
+
+    With *stored* they are a store's, which keeps every attempt for ever: what decides is whether each is what it was. A
+    RED that verifies is as it should be, and only INVALID counts against the store.
+    """
     statuses = {one.exit_status for _, one in done}
-    status = next((one for one in _ORDER if one in statuses), Exit.UNDECIDED)
+    status = status_of(statuses, stored=stored)
     sections = tuple(
         Section(f"{one.release or path.name} on {one.host or '?'}", str(path), one, tuple(_against(str(path), one)))
         for path, one in done
     )
-    findings = tuple(finding for section in sections for finding in section.findings)
-    bad = sum(one.exit_status is not Exit.PASS for _, one in done)
-    sentence = f"{_OUTCOME[status]}: {len(done)} receipts verified, {bad} of them not a pass"
-    if len(done) == 1 and done[0][1].judgement is not None and not done[0][1].problems:
+    findings = tuple(
+        finding
+        for section in sections
+        for finding in section.findings
+        if not stored or finding.weight is Weight.INVALID
+    )
+    said = Counter(str(one.outcome) for _, one in done)
+    listed = ", ".join(f"{count} {word}" for word, count in sorted(said.items()))
+    sentence = f"{_OUTCOME[status]}: {len(done)} receipts judged again: {listed}"
+    if stored and status is Exit.PASS:
+        sentence = f"PASS: all {len(done)} receipts of the store are what they were: {listed}"
+    elif len(done) == 1 and done[0][1].judgement is not None and not done[0][1].problems:
         sentence = done[0][1].judgement.sentence
     notes = tuple(dict.fromkeys(text for _, one in done for text in one.not_checked))
     return Page(f"{len(done)} receipts", status, sentence, sections, findings, (), notes)
+
+
+def status_of(statuses: Collection[Exit], *, stored: bool = False) -> Exit:
+    """Return the exit status of several receipts: the worst, and of a store's INVALID or PASS; none is UNDECIDED."""
+    if stored and statuses and Exit.INVALID not in statuses:
+        return Exit.PASS
+    return next((one for one in _ORDER if one in statuses), Exit.UNDECIDED)
 
 
 def _against(path: str, one: Verification) -> Iterator[Finding]:

@@ -1,13 +1,15 @@
 """Our canonical JSON writer against the reference package, over anything JSON can hold."""
 
+import json
 import math
+from pathlib import Path
 
 import pytest
 import rfc8785
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lqw.canonical import canonical_bytes, loads_strict
+from lqw.canonical import canonical_bytes, loads_canonical, loads_strict
 from lqw.errors import IntegrityError
 
 EXACT = settings(derandomize=True, max_examples=300, deadline=None)
@@ -65,3 +67,56 @@ def test_refuses_a_string_beyond_the_limit():
     for value in ("x" * 100_001, {"k": "x" * 100_001}, {"x" * 100_001: 1}):
         with pytest.raises(IntegrityError, match="long"):
             canonical_bytes(value)
+
+
+def agrees(data):
+    """Hold a look at bytes to writing them again: it may doubt what is canonical, and never the other way round."""
+    try:
+        value, said = loads_canonical(data)
+    except IntegrityError:
+        return
+    assert not said or canonical_bytes(value) == data
+
+
+@EXACT
+@given(trees, st.data())
+@example({"\ufb33": 1, "\U0001f600": 2}, None)
+@example(["\ud800", {"a": "\x7f\u2028"}], None)
+def test_a_look_never_calls_canonical_what_is_not(value, data):
+    texts = [json.dumps(value, **options) for options in ({}, {"separators": (",", ":")}, {"ensure_ascii": False})]
+    texts.append(json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True))
+    for text in texts:
+        raw = text.encode("utf-8", "surrogatepass")
+        agrees(raw)
+        if data is not None and raw:
+            at = data.draw(st.integers(0, len(raw) - 1))
+            some = st.sampled_from(
+                [b"", b" ", b"0", b"-", b".0", b"e5", b"\\", b'"', b"\\u0041", b",", b"[", b"\xff", b"A"]
+            )
+            put = data.draw(some)
+            agrees(raw[:at] + put + raw[at:])
+            agrees(raw[:at] + put + raw[at + 1 :])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"\\u0041"', '"\\/"', '"\\u000a"', '"\\u001F"', '"\\ud83d\\ude00"', "-0", "[-0,1]", "1.0", "1E5", "1e-05", "0.00001e1",
+        "9007199254740993", "[ 1]", "[1]\n", "\ufeff1", '{"b":1,"a":2}', '{"\ufb33":1,"\U0001f600":2}', "[" * 65 + "]" * 65,
+        '"' + "x" * 100_001 + '"', '"' + '\\"' * 100_001 + '"',
+    ],
+)  # fmt: skip
+def test_what_is_not_canonical_is_seen(text):
+    assert not loads_canonical(text.encode())[1]
+
+
+@pytest.mark.parametrize(
+    "text", ['"\\b\\u001f\\\\\\""', "[[{}],{}]", "1e-7", "[0.000001,1e+21,-5,0]", "[" * 64 + "]" * 64, '"\x7fé😀"']
+)
+def test_what_is_canonical_is_seen(text):
+    assert loads_canonical(text.encode()) == (json.loads(text), True)
+
+
+def test_committed_receipts_need_no_second_writing():
+    for path in (Path(__file__).parents[2] / "receipts" / "h200").glob("*.json"):
+        assert loads_canonical(path.read_bytes())[1], path

@@ -4,10 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from lqw.errors import Exit
 from lqw.outcomes import Outcome
 from lqw.receipt import verify_receipt
+from lqw.release.many import stored_receipts, verify_many
+from lqw.release.page import page_of_receipts
 
-RECEIPTS = Path(__file__).parents[2] / "receipts"
+REPOSITORY = Path(__file__).parents[2]
+RECEIPTS = REPOSITORY / "receipts"
 KNOWN = {
     "h200/0.72.3-floor.json": Outcome.FLOOR,
     "h200/0.72.3.json": Outcome.PASS,
@@ -24,6 +28,20 @@ def test_none_is_forgotten():
     beside = {"baseline.json", "reference.json"}
     found = {str(path.relative_to(RECEIPTS)) for path in RECEIPTS.glob("*/*.json") if path.name not in beside}
     assert found == set(KNOWN)
+
+
+def test_the_store_is_what_it_was_though_it_keeps_a_red(tmp_path):
+    """A RED that verifies stays for ever and is no fault of the store; an edited one is."""
+    done = verify_many(stored_receipts(REPOSITORY), REPOSITORY / "params", processes=1)
+    assert page_of_receipts(done).exit_status == Exit.RED
+    page = page_of_receipts(done, stored=True)
+    assert (page.exit_status, page.findings) == (Exit.PASS, ())
+    assert page.sentence == "PASS: all 3 receipts of the store are what they were: 1 FLOOR, 1 PASS, 1 RED"
+    edited = tmp_path / "edited.json"
+    edited.write_bytes((RECEIPTS / "h200/0.72.3.json").read_bytes().replace(b'"seed":', b'"seed":1'))
+    page = page_of_receipts([*done, *verify_many([edited], REPOSITORY / "params")], stored=True)
+    assert page.exit_status == Exit.INVALID
+    assert all("edited.json" in finding.text for finding in page.findings)
 
 
 def test_the_one_token_prefill_is_red_on_the_rows_it_slowed_and_on_no_other():
