@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count, takewhile
 from typing import TYPE_CHECKING
 
 from lqw.canonical import sha256_bytes, sha256_file
@@ -15,12 +16,12 @@ from lqw.receipt.store import BASELINE, REFERENCE, receipt_name
 from lqw.verdict import standing_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
     from pathlib import Path
 
     from lqw.receipt.schema import Receipt
 
-__all__ = ["NOTEBOOK_FOLDER", "beside_problems"]
+__all__ = ["NOTEBOOK_FOLDER", "beside_notes", "beside_problems", "named_previous"]
 
 NOTEBOOK_FOLDER = "notebooks"
 
@@ -29,12 +30,51 @@ def beside_problems(path: Path, receipt: Receipt) -> Iterator[Problem]:
     """Yield files beside *path* that are other than the receipt says. Absent ones are no problem here."""
     folder = path.resolve().parent
     for name, sha256 in sorted(receipt.artefacts.items()):
-        file = folder / (f"{NOTEBOOK_FOLDER}/{name}" if name.endswith(".ipynb") else name)
+        file = _artefact(folder, name)
         if file.is_file() and (found := sha256_file(file)) != sha256:
             yield Problem(f"artefacts.{name}", sha256, f"{found} (the file beside it)", "beside")
     if (folder / BASELINE).is_file():
         yield from _name_problems(path.resolve(), receipt)
         yield from _source_problems(folder, receipt)
+
+
+def beside_notes(path: Path | None, receipt: Receipt) -> Iterator[str]:
+    """Yield, in words, which files whose sha256 a receipt carries could not be compared with it.
+
+    Parameters
+    ----------
+    path : path or None
+        The receipt's; None where only its bytes are at hand.
+    receipt : Receipt
+    """
+    folder = None if path is None else path.resolve().parent
+    absent = [name for name in sorted(receipt.artefacts) if folder is None or not _artefact(folder, name).is_file()]
+    if absent:
+        yield f"files of the run folder, which are not beside it: {', '.join(absent)}"
+    yield "programs and GGUF files themselves: their sha256 are the host's word, the bytes are not here"
+    if receipt.previous is not None and folder is not None:
+        names = named_previous(receipt, {one.name for one in folder.glob("*.json")})
+        if receipt.previous not in {sha256_file(folder / name) for name in names}:
+            yield f"the receipt it follows ({receipt.previous[:12]}): not beside it"
+
+
+def named_previous(receipt: Receipt, names: Container[str]) -> list[str]:
+    """Return which of a store's file names the receipt that *receipt* follows may have: the attempts of its release."""
+    references = receipt.standing.get("references") or {}
+    points = [one.get(point) for one in references.values() for point in ("last", "floor")]
+    releases = {point["release"] for point in points if point and point.get("receipt_sha256") == receipt.previous}
+    out: list[str] = []
+    for release in sorted(releases):
+        try:
+            kept = takewhile(names.__contains__, (receipt_name(release, at) for at in count(1)))
+            out += kept
+        except UsageError:
+            continue  # no file can have that release's name
+    return out
+
+
+def _artefact(folder: Path, name: str) -> Path:
+    return folder / (f"{NOTEBOOK_FOLDER}/{name}" if name.endswith(".ipynb") else name)
 
 
 def _name_problems(path: Path, receipt: Receipt) -> Iterator[Problem]:

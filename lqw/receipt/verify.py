@@ -1,6 +1,7 @@
 """``lqw verify``: believe nothing that can be computed again.
 
-In order: strict parsing → the file is its own canonical form → digest → typed fields → plan rebuilt from params and
+In order: strict parsing → the file is its own canonical form → digest → lifted from an older schema, where it is of
+one → typed fields → plan rebuilt from params and
 seed → structure → correctness and verdict recomputed by the functions the run itself used → every recorded value of the
 derived part compared → files and attempts that lie beside the receipt. Whatever differs makes it INVALID, exit 4.
 """
@@ -19,13 +20,14 @@ from lqw.canonical import MAX_BYTES, canonical_bytes, loads_canonical, sha256_by
 from lqw.correctness import correctness_to_json, parse_reference
 from lqw.errors import Exit, IntegrityError, UsageError
 from lqw.outcomes import Outcome
-from lqw.receipt.beside import beside_problems
+from lqw.receipt.beside import beside_notes, beside_problems
 from lqw.receipt.compare import differences
 from lqw.receipt.inputs import Inputs, Rejudged, previous_of, rejudge
 from lqw.receipt.problems import Problem
-from lqw.receipt.schema import Receipt
+from lqw.receipt.schema import SCHEMA, Receipt
 from lqw.receipt.source import source_sha256
 from lqw.receipt.subject import subject_of
+from lqw.receipt.versions import lifted
 from lqw.verdict import Counts, Judgement, judgement_to_json, standing_from_json
 
 if TYPE_CHECKING:
@@ -106,9 +108,13 @@ def verify_receipt(source: Path | str | bytes) -> Verification:
     try:
         document, canonical = _object(data)
         problems = list(_bytes_problems(document, data, canonical=canonical))
-        receipt = Receipt.model_validate_json(data)
     except IntegrityError as err:
         return _invalid([Problem("(document)", err.message, "a receipt", "parse")], sha256)
+    try:
+        document, came_by = lifted(document)
+        receipt = Receipt.model_validate_json(canonical_bytes(document) if came_by else data)
+    except IntegrityError as err:
+        return _invalid([*problems, Problem("schema", err.message, SCHEMA, "schema")], sha256)
     except ValidationError as err:
         return _invalid([*problems, *_typed_problems(err)], sha256)
     try:
@@ -121,7 +127,9 @@ def verify_receipt(source: Path | str | bytes) -> Verification:
     except Exception as err:  # noqa: BLE001 - hostile numbers may break arithmetic anywhere; that too is INVALID
         text = f"{type(err).__name__}: {err}"[:200]
         return _invalid([*problems, Problem("(samples)", text, "a verdict", "recompute")], sha256)
-    return _verification(receipt, again.judgement, problems, sha256)
+    notes = [f"the form of {one}: read as this lqw reads it" for one in came_by]
+    notes += beside_notes(None if isinstance(source, bytes) else Path(source), receipt)
+    return _verification(receipt, again.judgement, problems, sha256, notes)
 
 
 def _read(path: Path) -> bytes:
@@ -244,7 +252,9 @@ def _invalid(problems: list[Problem], sha256: str) -> Verification:
     )
 
 
-def _verification(receipt: Receipt, judgement: Judgement, problems: list[Problem], sha256: str) -> Verification:
+def _verification(
+    receipt: Receipt, judgement: Judgement, problems: list[Problem], sha256: str, notes: list[str]
+) -> Verification:
     outcome = Outcome.INVALID if problems else judgement.outcome
     exit_status = Exit.INVALID if problems else judgement.exit_status
     if exit_status is Exit.PASS and judgement.counts.measured == 0:  # zero rows are never a pass, whoever says so
@@ -253,7 +263,7 @@ def _verification(receipt: Receipt, judgement: Judgement, problems: list[Problem
         outcome,
         exit_status,
         tuple(problems),
-        tuple(_not_checked(receipt)),
+        (*_not_checked(receipt), *notes),
         judgement,
         judgement.counts,
         sha256,

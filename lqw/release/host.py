@@ -9,6 +9,7 @@ from lqw.canonical import sha256_bytes
 from lqw.errors import Exit, LqwError
 from lqw.outcomes import Outcome
 from lqw.receipt import verify_receipt
+from lqw.receipt.beside import named_previous
 from lqw.receipt.dsse import BUNDLE_SUFFIX
 from lqw.receipt.signature import check_receipt, with_signature
 from lqw.receipt.store import receipt_name
@@ -152,6 +153,7 @@ def _against(scene: Scene, result: HostResult, receipt: Receipt, store: str) -> 
     if first and receipt.sources.baseline is not None:
         yield undecided("receipt", f"{result.path}: a floor was measured, nothing was judged", host)
     yield from _attempts(scene, result, receipt, store)
+    yield from _follows(scene, result, receipt, store)
     yield from params_findings(tree, scene.manifest, receipt, host)
     yield from identity_findings(scene.manifest.release.on(host).subject, receipt, result.path, host)
     records, broken = read_records(tree, store, host)
@@ -162,6 +164,15 @@ def _against(scene: Scene, result: HostResult, receipt: Receipt, store: str) -> 
     yield from taken_findings(tree, store, receipt, sha256, host)
     if baseline is not None:
         yield from rebased_findings(baseline, receipt, records, day=scene.day, host=host)
+
+
+def _follows(scene: Scene, result: HostResult, receipt: Receipt, store: str) -> Iterator[Finding]:
+    """Yield a finding where the receipt that this one follows is not in the store."""
+    names = {path[len(store) + 1 :] for path in scene.tree.files(store)}
+    paths = [f"{store}/{name}" for name in named_previous(receipt, names)]
+    if receipt.previous not in {None, *map(sha256_bytes, scene.tree.read(paths))}:
+        text = f"{result.path}: follows the receipt {str(receipt.previous)[:12]}, which {store} does not hold"
+        yield undecided("chain", text, result.host)
 
 
 def _attempts(scene: Scene, result: HostResult, receipt: Receipt, store: str) -> Iterator[Finding]:

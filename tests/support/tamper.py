@@ -69,6 +69,10 @@ OPTIONAL = {
 }  # fmt: skip
 
 
+# Bound where it decides: the last start may stand at a higher position, since the order of the starts stays what it was.
+BY_PLACE = {"starts.*.position"}
+
+
 def receipts(folder):
     """Return (a PASS, a RED) as parsed JSON, against one adopted floor."""
     store = adopt_floor(folder, synthetic_params(rows=ROWS, release="1.0.0", repeats=1))
@@ -120,6 +124,31 @@ def changed(document, path, how):
         if old is None and how == "value" and path[-1] in TEXTS:
             holder[path[-1]] = "0" * 64
     return out
+
+
+def lists(value, path=()):
+    """Yield the path of every list of at least two items."""
+    if isinstance(value, list) and len(value) > 1:
+        yield path
+    if isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from lists(item, (*path, key))
+
+
+def swapped(document):
+    """Yield every document in which two unlike neighbours of a list have changed places."""
+    for path in lists(document):
+        held = document
+        for part in path:
+            held = held[part]
+        for at in range(len(held) - 1):
+            if held[at] != held[at + 1]:
+                out = copy.deepcopy(document)
+                holder = out
+                for part in path:
+                    holder = holder[part]
+                holder[at], holder[at + 1] = holder[at + 1], holder[at]
+                yield path, f"{at} with {at + 1}", out
 
 
 def other_value(old):

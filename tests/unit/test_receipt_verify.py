@@ -1,6 +1,7 @@
 """Building and verifying receipts: the same verdict from the file alone, and every disagreement named."""
 
 import copy
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,6 +15,7 @@ from lqw.plan import StartKey
 from lqw.receipt import build_receipt, source, verify_receipt
 from lqw.receipt.build import seal
 from lqw.receipt.compare import differences
+from lqw.receipt.store import Store
 from lqw.samples import Failure
 from lqw.testing.receipts import adopt_floor, gate_receipt, receipt_of, stored
 from lqw.testing.synthetic import synthetic_params, synthetic_run
@@ -246,8 +248,25 @@ def test_a_receipt_of_another_version_of_lqw_keeps_its_numbers_but_not_its_words
 
 def test_a_receipt_says_what_was_not_checked(store, params):
     said = " ".join(verify_receipt(gate_receipt(store, params, seed=5)).not_checked)
-    for word in ("not signed", "digest alone", "floors"):
+    for word in ("not signed", "digest alone", "floors", "programs and GGUF files"):
         assert word in said
+
+
+def test_what_lies_beside_a_receipt_is_compared_and_what_does_not_is_said(store, params, tmp_path):
+    sha256 = sha256_bytes(b"journal")
+    run = synthetic_run(params, Purpose.GATE, seed=5)
+    data = receipt_of(run, store, artefacts={"samples.jsonl": sha256, "10_collect.ipynb": sha256})
+    alone = verify_receipt(data).not_checked
+    assert any("10_collect.ipynb, samples.jsonl" in text for text in alone)
+    (tmp_path / "receipt.json").write_bytes(data)
+    (tmp_path / "samples.jsonl").write_bytes(b"journal")
+    said = verify_receipt(tmp_path / "receipt.json").not_checked
+    assert [text for text in said if "run folder" in text] == [
+        "files of the run folder, which are not beside it: 10_collect.ipynb"
+    ]
+    assert any(text.startswith("the receipt it follows") for text in said)
+    place = Store(shutil.copytree(store.root, tmp_path / "store")).put(tmp_path / "receipt.json")
+    assert not any(text.startswith("the receipt it follows") for text in verify_receipt(place).not_checked)
 
 
 @pytest.mark.parametrize(
