@@ -15,6 +15,7 @@ from lqw.plan import build_plan
 from lqw.verdict import Standing
 from tests.support.fake_nvml import FakeNvml, gpu_of
 from tests.support.fake_params import ENVIRONMENT, write_params
+from tests.support.one_start import one_start
 
 
 @pytest.fixture
@@ -65,19 +66,17 @@ def test_a_blind_driver_is_said():
     assert said["looks"] == said["blind_looks"] >= 2
 
 
-def test_every_start_carries_what_the_gpu_did(params, tmp_path, monkeypatch):
-    _collect(params, tmp_path / "run", monkeypatch, gpu_of(FakeNvml()))
-    for start in read_journal(tmp_path / "run" / "samples.jsonl").starts:
-        assert start.telemetry["gpu"]["temperature_c"]["max"] == 60
-        assert start.telemetry["idle_watch"]["looks"] > 0
-        assert start.failure is None
+def test_a_start_carries_what_the_gpu_did(params, tmp_path):
+    start = one_start(params, tmp_path / "run", gpu=gpu_of(FakeNvml()))
+    assert start.telemetry["gpu"]["temperature_c"]["max"] == 60
+    assert start.telemetry["idle_watch"]["looks"] > 0
+    assert start.failure is None
 
 
-def test_a_throttled_start_has_failed(params, tmp_path, monkeypatch):
-    _collect(params, tmp_path / "run", monkeypatch, gpu_of(FakeNvml(reasons=[0x40])))
-    starts = read_journal(tmp_path / "run" / "samples.jsonl").starts
-    assert {start.failure.reason for start in starts} == {Reason.THROTTLED}
-    assert all(start.requests for start in starts)  # what was measured is kept, as evidence
+def test_a_throttled_start_has_failed(params, tmp_path):
+    start = one_start(params, tmp_path / "run", gpu=gpu_of(FakeNvml(reasons=[0x40])))
+    assert start.failure.reason is Reason.THROTTLED
+    assert start.requests  # what was measured is kept, as evidence
 
 
 def test_a_stranger_ends_the_run_and_what_he_touched_is_measured_again(params, tmp_path, monkeypatch):
@@ -108,3 +107,4 @@ def test_a_stranger_ends_the_run_and_what_he_touched_is_measured_again(params, t
     assert len(after) == 6
     assert after[: len(before)] == before
     assert after[len(before)].telemetry["resumed"] is True
+    assert all(start.telemetry["idle_watch"]["looks"] > 0 for start in after), "every start of a run is watched"
