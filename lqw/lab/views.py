@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
-from scipy import stats
+from scipy import special
 
 from lqw.lab.curves import NOISE_FACTORS
 from lqw.noise.rows import Call
@@ -244,5 +244,5 @@ PLAIN = NOISE_FACTORS.index(1.0)
 def of(share: float, releases: int) -> str:
     """Return a simulated share as counted, with its upper 95 % limit (Clopper and Pearson 1934)."""
     seen = round(float(share) * releases)
-    most = 1.0 if seen == releases else float(stats.beta.ppf(0.95, seen + 1, releases - seen))
+    most = 1.0 if seen == releases else float(special.betaincinv(seen + 1, releases - seen, 0.95))
     return f"{seen} of {releases} (at most {most:.0%})"
