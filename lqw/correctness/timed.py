@@ -2,7 +2,8 @@
 
 The identity answers come from starts of their own. Without these checks an engine could answer rightly there and
 emit anything while the clock runs. Three things are looked at: the same prompt has one answer over all starts; a
-prompt that was also asked untimed (its twin) has that answer; no timed stream repeats one token.
+prompt that was also asked untimed (its twin) has that answer; no timed stream repeats one token, unless the
+comparator does so too on the same prompt: then it is the model (seen: a 270M model on sixteen random tokens).
 """
 
 from __future__ import annotations
@@ -32,11 +33,13 @@ class _Seen:
     request: RequestSample
 
 
-def _timed(starts: Sequence[StartRecord], model: str) -> dict[str, dict[tuple[str, int], list[_Seen]]]:
-    """Return step → (prompt hash, tokens asked for) → the subject's good timed requests."""
+def _timed(
+    starts: Sequence[StartRecord], model: str, arm: Arm = Arm.SUBJECT
+) -> dict[str, dict[tuple[str, int], list[_Seen]]]:
+    """Return step → (prompt hash, tokens asked for) → the arm's good timed requests."""
     out: dict[str, dict[tuple[str, int], list[_Seen]]] = defaultdict(lambda: defaultdict(list))
     for start in starts:
-        if start.model != model or start.arm is not Arm.SUBJECT:
+        if start.model != model or start.arm is not arm:
             continue
         for request in start.requests:
             if request.role == "timed" and request.failure is None:
@@ -76,14 +79,31 @@ def _step(model: str, step: str, groups: dict[tuple[str, int], list[_Seen]]) -> 
         yield Check(model, "timed", step, "", "ok", f"{pairs + len(groups)} answers to {len(groups)} prompts agree")
 
 
-def _garbage(model: str, step: str, groups: dict[tuple[str, int], list[_Seen]]) -> Iterator[Check]:
-    """Void a step in which any stream repeats one token, whatever else agrees: parallel ones are seen here alone."""
-    seen = [one for group in groups.values() for one in group]
-    bad = [one for one in seen if (one.request.constant_run or 0) >= CONSTANT_RUN]
-    if bad:
-        more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-        detail = f"{bad[0].where}: one token {bad[0].request.constant_run} times in a row{more}"
-        yield Check(model, "constant_run", step, "", "void", detail, Reason.VOID_GARBAGE)
+def _repeats(one: _Seen) -> bool:
+    return (one.request.constant_run or 0) >= CONSTANT_RUN
+
+
+def _garbage(
+    model: str,
+    step: str,
+    groups: dict[tuple[str, int], list[_Seen]],
+    comparator: dict[tuple[str, int], list[_Seen]],
+) -> Iterator[Check]:
+    """Void a step in which any stream repeats one token, whatever else agrees: parallel ones are seen here alone.
+
+    Flag only what the comparator repeats as well, given the same prompt and as many tokens.
+    """
+    bad = [(asked, one) for asked, seen in groups.items() for one in seen if _repeats(one)]
+    alone = [one for asked, one in bad if not any(map(_repeats, comparator.get(asked, ())))]
+    for seen, state in ((alone, "void"), ([one for _, one in bad], "flag")):
+        if seen:
+            more = f" (and {len(seen) - 1} more)" if len(seen) > 1 else ""
+            detail = f"{seen[0].where}: one token {seen[0].request.constant_run} times in a row{more}"
+            if state == "void":
+                yield Check(model, "constant_run", step, "", "void", detail, Reason.VOID_GARBAGE)
+            else:
+                yield Check(model, "constant_run", step, "", "flag", f"{detail}, as the comparator on the same prompt")
+            return
 
 
 def _twins(
@@ -118,7 +138,8 @@ def judge_timed(
     Parameters
     ----------
     starts : sequence of StartRecord
-        All of the journal; the comparator's and failed requests are passed over (a failed one fails its row).
+        All of the journal; failed requests are passed over (a failed one fails its row). Of the comparator's only
+        runs of one token are looked at.
     rows : sequence of RowId
         The plan's.
     records : sequence of IdentityRecord
@@ -126,8 +147,8 @@ def judge_timed(
     """
     checks: list[Check] = []
     for model in dict.fromkeys(row.model for row in rows):
-        timed = _timed(starts, model)
+        timed, beside = _timed(starts, model), _timed(starts, model, Arm.COMPARATOR)
         for step, groups in sorted(timed.items()):
-            checks += [*_step(model, step, groups), *_garbage(model, step, groups)]
+            checks += [*_step(model, step, groups), *_garbage(model, step, groups, beside.get(step, {}))]
         checks += _twins(model, records, timed)
     return CorrectnessResult(voids_of(checks, rows), tuple(checks), {})

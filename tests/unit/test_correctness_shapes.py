@@ -109,13 +109,13 @@ def test_shapes_that_were_not_held_join_and_lawful_differences_of_parallel_strea
 # timed requests
 
 
-def start(step="decode", pair=1, stream=0, **sample):
+def start(step="decode", pair=1, arm=Arm.SUBJECT, **sample):
     request = {
-        "step": step, "role": "timed", "repeat": 0, "stream": stream, "prompt_tokens": 4, "prompt_sha256": SHA,
+        "step": step, "role": "timed", "repeat": 0, "stream": 0, "prompt_tokens": 4, "prompt_sha256": SHA,
         "want_tokens": 20, "due_ns": 0, "sent_ns": 0, "connect_ns": 0, "text_sha256": SUM, "ids_sha256": SUM,
     }  # fmt: skip
     return StartRecord(
-        model="m", pair=pair, arm=Arm.SUBJECT, launch=0, position=pair, started_utc="x", origin_ns=0, wall_s=1.0,
+        model="m", pair=pair, arm=arm, launch=0, position=pair, started_utc="x", origin_ns=0, wall_s=1.0,
         requests=[RequestSample(**{**request, **sample})],
     )  # fmt: skip
 
@@ -155,3 +155,17 @@ def test_a_timed_stream_of_one_token_voids_by_pair_and_stream_also_in_parallel()
     assert why is Reason.VOID_GARBAGE
     assert "pair 1 agg@4 repeat 0 stream 2: one token 16 times in a row (and 1 more)" in detail
     assert timed([start("agg@4", constant_run=15)]).voids == {}
+
+
+def test_what_the_comparator_repeats_on_the_same_prompt_is_the_model_and_only_flagged():
+    mine = start("decode", constant_run=17)
+    same = start("decode", arm=Arm.COMPARATOR, constant_run=18)
+    judged = timed([mine, same])
+    assert judged.voids == {}
+    assert [(c.state, c.detail) for c in judged.checks if c.kind == "constant_run"] == [
+        ("flag", "pair 1 decode repeat 0 stream 0: one token 17 times in a row, as the comparator on the same prompt")
+    ]
+    for other in ({"constant_run": 15}, {"constant_run": 18, "prompt_sha256": OTHER}, {"constant_run": None}):
+        assert reason(timed([mine, start("decode", arm=Arm.COMPARATOR, **other)]))[0] is Reason.VOID_GARBAGE
+    elsewhere = start("agg@4", arm=Arm.COMPARATOR, constant_run=18)
+    assert reason(timed([mine, elsewhere]))[0] is Reason.VOID_GARBAGE
