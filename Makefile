@@ -33,11 +33,11 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml requirements.lock
 	@$(INSTALL) '.[demo,dev,lab]'
 	@touch $@ $(VENV)/.demo
 
-demo: $(VENV)/.demo  ## watch the gate pass a healthy release and stop a sick one (about 5 minutes)
+demo: $(VENV)/.demo  ## watch the gate pass a healthy release and stop a sick one (about 6 minutes)
 	@$(BIN)/lqw demo
 
 # Tests that time a real engine run alone: two threads on two cores suffer from any neighbour.
-test: $(VENV)/.dev  ## every test, with the real model (about 8 minutes)
+test: $(VENV)/.dev  ## every test, with the real model (8 to 12 minutes on two cores)
 	@$(BIN)/python -m pytest -m "not engine and not slow" -n 2 --dist loadfile
 	@$(BIN)/python -m pytest -m "engine and not slow"
 
