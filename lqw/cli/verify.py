@@ -63,25 +63,27 @@ def verify(
             "name receipts, or one of --tag, --history, --all", remedy="lqw verify receipts/HOST/1.1.0.json"
         )
     done: list[tuple[Path, Verification]] = []
-    page: Page | None = None
     if tag is not None:
         page = _tag(tag, repo, at, policy, day)
     elif history:
         page = _history(repo, since)
     else:
         from lqw.release.many import stored_receipts, verify_many
+        from lqw.release.page import page_of_receipts
 
         done = verify_many(paths or stored_receipts(repo), params)
+        page = page_of_receipts(done, stored=every)
+    of_git = tag is not None or history
     if markdown is not None or junit is not None or github:
-        _show(page or _page(done, stored=every), junit=junit, markdown=markdown, link=link, github=github)
+        _show(page, junit=junit, markdown=markdown, link=link, github=github)
     if as_json:
-        typer.echo(json.dumps(_page_json(page) if page else [_json(*one) for one in done], indent=1))
+        typer.echo(json.dumps(_page_json(page) if of_git else [_json(*one) for one in done], indent=1))
     elif markdown != Path("-") and junit != Path("-"):
-        for line in _page_lines(page) if page else _all_lines(done):
+        for line in _page_lines(page) if of_git else _all_lines(done):
             typer.echo(line)
         if every:
-            typer.echo(plain(_page(done, stored=True).sentence))
-    raise typer.Exit(int(page.exit_status if page else _page(done, stored=every).exit_status))
+            typer.echo(plain(page.sentence))
+    raise typer.Exit(int(page.exit_status))
 
 
 def _tag(name: str, repo: Path, at: str | None, policy: str | None, day: str | None) -> Page:
@@ -106,12 +108,6 @@ def _history(repo: Path, since: str | None) -> Page:
     from lqw.release.page import page_of_history
 
     return page_of_history(verify_history(Repository(repo), since=since))
-
-
-def _page(done: list[tuple[Path, Verification]], *, stored: bool) -> Page:
-    from lqw.release.page import page_of_receipts
-
-    return page_of_receipts(done, stored=stored)
 
 
 def _page_json(page: Page) -> dict[str, Any]:

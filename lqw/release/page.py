@@ -26,7 +26,6 @@ __all__ = [
     "page_of_receipts",
     "page_of_tag",
     "page_to_json",
-    "status_of",
     "text_lines",
 ]
 
@@ -113,7 +112,7 @@ def page_of_receipts(done: Sequence[tuple[Path, Verification]], *, stored: bool 
     RED that verifies is as it should be, and only INVALID counts against the store.
     """
     statuses = {one.exit_status for _, one in done}
-    status = status_of(statuses, stored=stored)
+    status = _status_of(statuses, stored=stored)
     sections = tuple(
         Section(f"{one.release or path.name} on {one.host or '?'}", str(path), one, tuple(_against(str(path), one)))
         for path, one in done
@@ -135,7 +134,7 @@ def page_of_receipts(done: Sequence[tuple[Path, Verification]], *, stored: bool 
     return Page(f"{len(done)} receipts", status, sentence, sections, findings, (), notes)
 
 
-def status_of(statuses: Collection[Exit], *, stored: bool = False) -> Exit:
+def _status_of(statuses: Collection[Exit], *, stored: bool = False) -> Exit:
     """Return the exit status of several receipts: the worst, and of a store's INVALID or PASS; none is UNDECIDED."""
     if stored and statuses and Exit.INVALID not in statuses:
         return Exit.PASS
