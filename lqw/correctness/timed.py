@@ -95,15 +95,15 @@ def _garbage(
     """
     bad = [(asked, one) for asked, seen in groups.items() for one in seen if _repeats(one)]
     alone = [one for asked, one in bad if not any(map(_repeats, comparator.get(asked, ())))]
-    for seen, state in ((alone, "void"), ([one for _, one in bad], "flag")):
-        if seen:
-            more = f" (and {len(seen) - 1} more)" if len(seen) > 1 else ""
-            detail = f"{seen[0].where}: one token {seen[0].request.constant_run} times in a row{more}"
-            if state == "void":
-                yield Check(model, "constant_run", step, "", "void", detail, Reason.VOID_GARBAGE)
-            else:
-                yield Check(model, "constant_run", step, "", "flag", f"{detail}, as the comparator on the same prompt")
-            return
+    if not bad:
+        return
+    shown = alone or [one for _, one in bad]
+    more = f" (and {len(shown) - 1} more)" if len(shown) > 1 else ""
+    detail = f"{shown[0].where}: one token {shown[0].request.constant_run} times in a row{more}"
+    if alone:
+        yield Check(model, "constant_run", step, "", "void", detail, Reason.VOID_GARBAGE)
+    else:
+        yield Check(model, "constant_run", step, "", "flag", f"{detail}, as the comparator on the same prompt")
 
 
 def _twins(
