@@ -3,22 +3,21 @@
 Skipped by name where the binaries or the tokenizer are absent (see :mod:`lqw.testing.real_engines`).
 """
 
-import time
 from pathlib import Path
 
 import pytest
 
-from lqw.collect.arms import Site, timed_start
+from lqw.collect.arms import timed_start
 from lqw.collect.identity import identity_start
-from lqw.collect.preflight import corpus_text, preflight
+from lqw.collect.preflight import preflight
 from lqw.collect.prompts import PromptSet, PromptStore
-from lqw.engines.models import resolve_models
 from lqw.errors import UsageError
 from lqw.metrics.values import start_values
 from lqw.outcomes import Arm, Purpose, Reason
 from lqw.params import load_params
 from lqw.plan import StartKey, build_plan
 from lqw.testing.real_engines import provide
+from tests.support.one_start import site_of
 
 pytestmark = pytest.mark.engine
 
@@ -49,17 +48,7 @@ def params(engines):
 @pytest.fixture
 def site(params, tmp_path):
     preflight(params, Purpose.GATE)
-    return Site(
-        params=params,
-        run_dir=tmp_path,
-        run_id="apr-test",
-        models=resolve_models(params, tmp_path),
-        prompts=PromptStore(tmp_path / "prompts.json"),
-        corpus=corpus_text(params),
-        base_ns=time.perf_counter_ns(),
-        gpu=None,
-        progress=lambda _: None,
-    )
+    return site_of(params, tmp_path, "apr-test")
 
 
 def test_a_pair(params, site):
