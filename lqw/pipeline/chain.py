@@ -118,9 +118,7 @@ def _clean(job: Job) -> tuple[str, ...]:
 
 
 def _run_stage(job: Job, stage: str) -> None:
-    from papermill.exceptions import PapermillExecutionError  # noqa: PLC0415 - 0.4 s, not for --help
-
-    from lqw.pipeline.executor import run_notebook  # noqa: PLC0415
+    from lqw.pipeline.executor import PapermillExecutionError, run_notebook  # noqa: PLC0415 - 0.5 s, not for --help
 
     source = (job.notebooks or find_notebooks()) / f"{stage}.ipynb"
     executed = job.folder.executed(stage)

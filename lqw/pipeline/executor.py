@@ -15,10 +15,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import lqw.report.nb  # noqa: F401 - before papermill loads nbformat the slow way
+
+# isort: split
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, papermill_engines
+from papermill.exceptions import PapermillExecutionError
 from papermill.execute import execute_notebook
 
 from lqw.host.supervise import RUN_ID
@@ -26,7 +30,7 @@ from lqw.host.supervise import RUN_ID
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["ENGINE", "KERNEL", "SCRUBBED", "kernel_environment", "run_notebook"]
+__all__ = ["ENGINE", "KERNEL", "SCRUBBED", "PapermillExecutionError", "kernel_environment", "run_notebook"]
 
 ENGINE = "lqw"
 KERNEL = "lqw"

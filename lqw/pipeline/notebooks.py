@@ -26,7 +26,8 @@ KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3
 def notebook_text(twin: Path) -> str:
     """Return the ``.ipynb`` of a percent twin: no outputs, no counts, cell ids from the stage and the position."""
     import jupytext  # noqa: PLC0415 - 0.3 s, not for who only asks for a path
-    import nbformat  # noqa: PLC0415
+
+    from lqw.report.nb import nbformat  # noqa: PLC0415
 
     notebook = jupytext.reads(twin.read_text(encoding="utf-8"), fmt="py:percent")
     for number, cell in enumerate(notebook.cells):

@@ -11,13 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from lqw.report.nb import nbformat  # before nbconvert loads it the slow way
+
+# isort: split
 import bleach
-import nbformat
 from jinja2 import Environment, pass_context
 from markupsafe import Markup, escape
 from nbconvert.exporters.html import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
-from nbformat import NotebookNode
 from traitlets.config import Config
 
 from lqw.report.facts import Stage
@@ -74,7 +75,7 @@ def clean(html: str) -> Markup:
     return Markup(bleach.clean(without, tags=_TAGS, attributes=_ATTRIBUTES, strip=True))  # noqa: S704 - cleaned here
 
 
-def shown(output: NotebookNode) -> Markup:
+def shown(output: nbformat.NotebookNode) -> Markup:
     """Return one output: cleaned HTML, a described picture, or text."""
     data = output.get("data", {})
     if "text/html" in data:
@@ -126,7 +127,7 @@ def notebook_html(exporter: ReportExporter, path: Path) -> Markup:
     return Markup(fragment)  # noqa: S704 - autoescaped by the template
 
 
-def _error_lines(cell: NotebookNode) -> tuple[str, ...]:
+def _error_lines(cell: nbformat.NotebookNode) -> tuple[str, ...]:
     for output in cell.get("outputs", []):
         if output.get("output_type") == "error":
             text = plain("\n".join(map(str, output.get("traceback", []))))
