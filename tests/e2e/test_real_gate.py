@@ -1,32 +1,22 @@
 """The whole gate on the real llama.cpp and the real model, in miniature: floor, healthy release, one-token prefill."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.support.command import lqw
+
 ROOT = Path(__file__).parents[2]
-ROWS = ["ttft@128", "prefill@128", "rss_peak"]
+ROWS = ["ttft@64", "prefill@64", "decode", "rss_peak"]
 
 pytestmark = [pytest.mark.engine, pytest.mark.e2e, pytest.mark.timeout(420)]
 
 
 def _lqw(world, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-c", "from lqw.cli.app import main; main()", *map(str, arguments)],
-        cwd=world,
-        env={**os.environ, "PYTHONOPTIMIZE": "1"},  # must not matter anywhere in the chain
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr
+    return lqw(world, *arguments, timeout_s=400, PYTHONOPTIMIZE="1")  # which must not matter anywhere in the chain
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +26,16 @@ def world(tmp_path_factory):
     shutil.copytree(ROOT / "params", place / "params")
     protocol_file = place / "params/protocols/demo.yaml"
     protocol = yaml.safe_load(protocol_file.read_text())
-    steps = [{"kind": "cold", "prompt_tokens": 128, "repeats": 3, "warmups": 1}]
+    steps = [
+        {"kind": "cold", "prompt_tokens": 64, "repeats": 3, "warmups": 1},
+        {"kind": "decode", "prompt_tokens": 16, "output_tokens": 18, "repeats": 1, "warmups": 0},
+    ]
     protocol |= {"rows": ROWS, "launches": [{"slots": 1, "steps": steps}]}
     protocol["identity"]["output_tokens"] = 8
     protocol_file.write_text(yaml.safe_dump(protocol))
     status, said = _lqw(place, "baseline", "adopt", "params/demo/1.0.0.yaml", "--store", "store", "--run", "runs/floor")
     assert status == 0, said
-    assert "rows: planned 3, measured 3, gating 0, void 0, failed 0" in said
+    assert "rows: planned 4, measured 4, gating 0, void 0, failed 0" in said
     return place
 
 
@@ -56,7 +49,7 @@ def test_one_token_prefill_goes_red_on_the_rows_it_slows(world):
     status, said, judgement, run = _gate(world, "1.2.0-one-token-prefill")
     assert status == 1, said
     red = {row["row"].partition("/")[2] for row in judgement["rows"] if row["verdict"] == "RED"}
-    assert red == {"ttft@128", "prefill@128"}
+    assert red == {"ttft@64", "prefill@64"}
     for row in judgement["rows"]:
         if row["verdict"] == "RED":
             assert row["row"].partition("/")[2] in said

@@ -1,13 +1,12 @@
 """``lqw gate`` on five committed cases gives 0, 1, 2, 3 and 4; the journals are recorded from real runs."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.command import lqw
+
 CASES = Path(__file__).parents[1] / "fixtures" / "selftest"
-LQW = [sys.executable, "-c", "from lqw.cli.app import main; main()"]
 
 
 @pytest.mark.parametrize(
@@ -21,13 +20,10 @@ LQW = [sys.executable, "-c", "from lqw.cli.app import main; main()"]
     ],
 )
 def test_each_case_ends_as_the_table_says(status, release, case, said, tmp_path):
-    done = subprocess.run(
-        [
-            *LQW, "gate", str(CASES / f"params/demo/{release}.yaml"),
-            "--journal", str(CASES / case / "samples.jsonl"), "--run", str(tmp_path / "run"), "--quiet",
-        ],
-        capture_output=True, text=True, timeout=120, check=False,
+    ended, told = lqw(
+        tmp_path, "gate", CASES / f"params/demo/{release}.yaml",
+        "--journal", CASES / case / "samples.jsonl", "--run", tmp_path / "run", "--quiet",
     )  # fmt: skip
-    assert done.returncode == status, done.stdout + done.stderr
-    assert said in done.stdout + done.stderr
+    assert ended == status, told
+    assert said in told
     assert (tmp_path / "run").exists() == (status != 2)
