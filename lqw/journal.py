@@ -16,18 +16,23 @@ from pydantic import ValidationError
 
 from lqw.canonical import canonical_bytes, loads_strict
 from lqw.errors import HostBusy, IntegrityError
-from lqw.samples import BesideRecord, Header, IdentityRecord, StartRecord
+from lqw.samples import Batch, BatchRecord, BatchStart, BesideRecord, Header, IdentityRecord, StartRecord
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
-__all__ = ["Journal", "JournalWriter", "parse_journal", "read_journal"]
+__all__ = ["Entry", "Journal", "JournalWriter", "parse_journal", "read_journal"]
 
-_Line = Header | StartRecord | IdentityRecord | BesideRecord
-_KINDS: dict[str, type[_Line]] = {
+Entry = Header | StartRecord | IdentityRecord | BatchRecord | BatchStart | BesideRecord
+"""What a line of the journal may be."""
+
+_KINDS: dict[str, type[Entry]] = {
     "header": Header,
     "start": StartRecord,
     "identity": IdentityRecord,
+    "batch": BatchRecord,
+    "batch_start": BatchStart,
     "beside": BesideRecord,
 }
 
@@ -45,20 +50,22 @@ class Journal:
     torn: bool
     size: int
     besides: tuple[BesideRecord, ...] = ()
+    batch: Batch | None = None
 
     @property
     def next_position(self) -> int:
         """Return the running number of the next start."""
-        positions = [one.position for one in self.starts] + [one.position for one in self.identities]
-        return 1 + max([*positions, *(one.position for one in self.besides)], default=-1)
+        records: list[StartRecord | IdentityRecord | BesideRecord | BatchStart] = []
+        records += [*self.starts, *self.identities, *self.besides, *(self.batch.starts if self.batch else ())]
+        return 1 + max((one.position for one in records), default=-1)
 
 
-def _record(line: bytes, where: str) -> _Line:
+def _record(line: bytes, where: str) -> Entry:
     value = loads_strict(line, name=where)
     kind = value.get("kind") if isinstance(value, dict) else None
     spec = _KINDS.get(kind) if isinstance(kind, str) else None
     if spec is None:
-        raise IntegrityError(f"{where}: not a header, start, identity or beside record")
+        raise IntegrityError(f"{where}: not a record of a journal")
     try:
         return spec.model_validate_json(line)  # JSON mode: enums and lists come as JSON has them
     except ValidationError as err:
@@ -86,7 +93,23 @@ def parse_journal(data: bytes, *, name: str = "samples.jsonl") -> Journal:
         torn=size < len(data),
         size=size,
         besides=tuple(record for record in records if isinstance(record, BesideRecord)),
+        batch=_batch(records, name),
     )
+
+
+def _batch(records: Sequence[Entry], name: str) -> Batch | None:
+    """Return the one batch: declared once, and before its first start."""
+    declared = [at for at, record in enumerate(records) if isinstance(record, BatchRecord)]
+    started = [at for at, record in enumerate(records) if isinstance(record, BatchStart)]
+    if len(declared) > 1:
+        raise IntegrityError(f"{name}, line {declared[1] + 1}: a second confirmation batch; there is one per candidate")
+    if started and (not declared or started[0] < declared[0]):
+        raise IntegrityError(f"{name}, line {started[0] + 1}: a start of a confirmation batch that was not declared")
+    if not declared:
+        return None
+    record = records[declared[0]]
+    starts = tuple(one for one in records if isinstance(one, BatchStart))
+    return Batch(declared=record, starts=starts) if isinstance(record, BatchRecord) else None
 
 
 def read_journal(path: Path | str) -> Journal:
@@ -130,7 +153,7 @@ class JournalWriter:
         os.lseek(self._handle, whole, os.SEEK_SET)
         self.is_empty = whole == 0
 
-    def append(self, record: _Line) -> None:
+    def append(self, record: Entry) -> None:
         """Write one line and sync it to the disk before returning."""
         value: dict[str, Any] = record.model_dump(mode="json", by_alias=True)
         line = canonical_bytes(value) + b"\n"

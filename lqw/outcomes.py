@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-__all__ = ["Arm", "Outcome", "Purpose", "Reason", "RowState", "RowVerdict", "TargetState"]
+__all__ = ["Arm", "BatchArm", "Outcome", "Purpose", "Reason", "RowState", "RowVerdict", "TargetState"]
 
 
 class Arm(StrEnum):
     """The two sides of a pair."""
 
     SUBJECT = "subject"
+    COMPARATOR = "comparator"
+
+
+class BatchArm(StrEnum):
+    """The sides of a confirmation batch: an earlier release is measured again beside both."""
+
+    CANDIDATE = "candidate"
+    EARLIER = "earlier"
     COMPARATOR = "comparator"
 
 

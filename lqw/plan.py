@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from lqw.canonical import sha256_json
 from lqw.metrics import RowId
-from lqw.outcomes import Arm, Purpose
+from lqw.outcomes import Arm, BatchArm, Purpose
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lqw.params import LaunchSpec, Params
 
-__all__ = ["Plan", "Policy", "StartKey", "build_plan", "policy_of"]
+__all__ = ["BATCH_TUPLES", "BatchKey", "Plan", "Policy", "StartKey", "batch_starts", "build_plan", "policy_of"]
+
+BATCH_TUPLES = 7
+"""How often a confirmation batch starts each of its arms (STATISTICS §3); written into its declaration."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -145,3 +150,43 @@ def build_plan(params: Params, purpose: Purpose) -> Plan:
         policy=policy,
         params_sha256=sha256_json(params.resolved()),
     )
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class BatchKey:
+    """Names one engine start of a confirmation batch: ``model/c03/earlier-1.0.0/l0``."""
+
+    model: str
+    pair: int  # number of the tuple, from 1
+    arm: BatchArm
+    release: str  # "" for the comparator
+    launch: int
+
+    def __str__(self) -> str:
+        """Return the form used in logs and file names."""
+        arm = f"{self.arm}-{self.release}" if self.arm is BatchArm.EARLIER else str(self.arm)
+        return f"{self.model}/c{self.pair:02d}/{arm}/l{self.launch}"
+
+
+def batch_starts(
+    plan: Plan, model: str, earlier: Sequence[str], *, launches: int, tuples: int = BATCH_TUPLES
+) -> list[BatchKey]:
+    """Return every start of a model's batch in running order, drawn from the plan's seed.
+
+    The tuples are blocks of a Latin square: over as many tuples as there are arms, each arm stands once in each place,
+    and which square it is is drawn anew for every block. So drift within a tuple favours no arm.
+    """
+    rng = random.Random(f"{plan.seed}/{model}/batch")  # noqa: S311 - a schedule, not a secret
+    arms = [(BatchArm.CANDIDATE, plan.release), (BatchArm.COMPARATOR, "")]
+    arms += [(BatchArm.EARLIER, release) for release in sorted(earlier)]
+    orders: list[list[tuple[BatchArm, str]]] = []
+    while len(orders) < tuples:
+        first = rng.sample(arms, len(arms))
+        shifts = rng.sample(range(len(arms)), len(arms))
+        orders += [first[shift:] + first[:shift] for shift in shifts]
+    return [
+        BatchKey(model, number, arm, release, launch)
+        for number, order in enumerate(orders[:tuples], 1)
+        for launch in range(launches)
+        for arm, release in order
+    ]

@@ -11,10 +11,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from lqw.outcomes import Arm, Purpose, Reason
+from lqw.outcomes import Arm, BatchArm, Purpose, Reason
 
 __all__ = [
     "Answer",
+    "Batch",
+    "BatchRecord",
+    "BatchStart",
     "BesideRecord",
     "EngineFacts",
     "Failure",
@@ -160,6 +163,37 @@ class StartRecord(ServedRecord):
     kind: Literal["start"] = "start"
     pair: int = Field(ge=1)
     arm: Arm
+
+
+class BatchRecord(Record):
+    """The declaration of a confirmation batch: written before its first start, once per candidate.
+
+    ``against`` names, per model, the earlier releases whose engines are measured beside candidate and comparator;
+    ``earlier`` holds those engines as they were declared (:class:`lqw.params.EngineSpec`).
+    """
+
+    kind: Literal["batch"] = "batch"
+    declared_utc: str
+    subject_sha256: str  # the candidate: :func:`lqw.receipt.subject.subject_sha256`
+    tuples: int = Field(ge=1)  # starts of each arm, per model
+    against: dict[str, list[str]]
+    earlier: dict[str, dict[str, Any]]
+
+
+class BatchStart(ServedRecord):
+    """One fresh engine start of the confirmation batch; ``pair`` counts its tuples from 1."""
+
+    kind: Literal["batch_start"] = "batch_start"
+    pair: int = Field(ge=1)
+    arm: BatchArm
+    release: str  # which release this engine is: the candidate's, an earlier one's, or "" for the comparator
+
+
+class Batch(Record):
+    """A confirmation batch: its declaration and what was measured of it."""
+
+    declared: BatchRecord
+    starts: tuple[BatchStart, ...] = ()
 
 
 class BesideRecord(ServedRecord):

@@ -11,6 +11,7 @@ from lqw.engines.base import Where
 from lqw.engines.models import resolve_model
 from lqw.engines.registry import get_engine
 from lqw.errors import IntegrityError, ParamsError
+from lqw.params.earlier import earlier_file, load_earlier
 
 if TYPE_CHECKING:
     from lqw.outcomes import Purpose
@@ -51,6 +52,12 @@ def preflight(params: Params, purpose: Purpose) -> None:
     for spec in params.release.beside:
         # Only its name: what else is wrong with an engine that gates nothing is a named row of it, not the run's end.
         get_engine(spec.engine, file=params.path, field=f"beside.{spec.name}.engine")
+    file = str(earlier_file(Path(params.path), params.host.name))
+    for release, spec in load_earlier(Path(params.path), params.host.name).items():
+        where = Where(file, f"releases.{release}")
+        get_engine(spec.engine, file=file, field=f"{where.field}.engine").check(
+            spec, compute=params.host.compute, where=where
+        )
     for model in params.release.models:
         check_model(params, model)
 

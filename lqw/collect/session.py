@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lqw.collect.arms import Site
+from lqw.collect.batch import ConfirmBatch
 from lqw.collect.beside import measure_beside
 from lqw.collect.calibrate import Calibration, Load, calibrate_patiently, null_server
 from lqw.collect.header import make_header, refuse_other_run
@@ -28,6 +29,7 @@ from lqw.journal import JournalWriter, read_journal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from lqw.collect.batch import ThirdArm
     from lqw.collect.looks import StandingOf
     from lqw.params import Params
     from lqw.plan import Plan
@@ -92,6 +94,7 @@ def collect(
     *,
     run_id: str,
     standing_of: StandingOf,
+    third: ThirdArm,
     progress: Callable[[dict[str, Any]], None],
 ) -> CollectSummary:
     """Measure everything the plan asks for and the journal does not yet hold.
@@ -105,6 +108,8 @@ def collect(
     run_id : str
     standing_of : callable
         Gives the references of this epoch. Called once, when the comparator is known; what it raises ends the run.
+    third : ThirdArm
+        Engines of earlier releases, for the confirmation of what goes RED.
     progress : callable
         Takes one event (a dict) at a time.
 
@@ -141,6 +146,7 @@ def collect(
         looks = Looks(site, plan, writer, header, standing_of)
         looks.ask_identity()
         looks.measure()
+        ConfirmBatch(site, looks, third, read_journal(writer.path).batch, calibration.to_json()).measure()
         besides = measure_beside(
             site, writer, read_journal(writer.path).besides, position=looks.position, pace=looks.pace
         )

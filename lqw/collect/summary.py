@@ -21,13 +21,15 @@ class Tally:
     """What a session notes while it runs.
 
     ``resumed_at`` is the position of the first start that was measured after a resume; ``given_up`` maps a model to
-    the reason why it was no longer measured.
+    the reason why it was no longer measured; ``batch_refused`` says why there was no confirmation batch.
     """
 
     resumed_at: int | None = None
     looks: int = 0
+    batch_starts: int = 0
     deadline_hit: bool = False
     given_up: dict[str, str] = field(default_factory=dict)
+    batch_refused: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class CollectSummary:
             "resumed_at": tally.resumed_at,
             "deadline_hit": tally.deadline_hit,
             "given_up": tally.given_up,
+            "batch_refused": tally.batch_refused,
+            "batch_starts": tally.batch_starts,
             "prompts_file_sha256": prompts.file_sha256,
             "prompts_sha256": prompts.hashes(),
             "starts": [_start_line(start) for start in starts],

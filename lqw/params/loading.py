@@ -17,7 +17,7 @@ from lqw.params.parity import BlessedSpec, ParityParams, ThresholdsSpec
 from lqw.params.specs import HostSpec, IdentityPrompts, Params, ProtocolSpec, ReleaseSpec, TargetsSpec
 from lqw.params.strict import Strict
 
-__all__ = ["load_params", "parse_spec", "parse_text"]
+__all__ = ["load_params", "params_root", "parse_spec", "parse_text"]
 
 _SETTING_KINDS = {"bool", "int", "float", "str"}
 
@@ -104,7 +104,8 @@ def _known(spec: type[BaseModel]) -> list[str]:
     return [info.alias or name for name, info in spec.model_fields.items()]
 
 
-def _params_root(path: Path) -> Path:
+def params_root(path: Path) -> Path:
+    """Return the ``params/`` folder that a file lies in; ParamsError where there is none above it."""
     for folder in path.resolve().parents:
         if (folder / "hosts").is_dir() and (folder / "protocols").is_dir():
             return folder
@@ -142,7 +143,7 @@ def load_params(path: Path | str, *, host: str | None = None) -> Params:
             problem="no such file",
             remedy="name a release YAML, such as params/demo/1.1.0.yaml",
         )
-    root = _params_root(path)
+    root = params_root(path)
     release = parse_spec(ReleaseSpec, path, files, root, remedy="name a readable release YAML")
     chosen = host or (release.hosts[0] if len(release.hosts) == 1 else None)
     if chosen is None or chosen not in release.hosts:

@@ -21,6 +21,7 @@ from lqw.journal import read_journal
 from lqw.outcomes import Outcome, Purpose
 from lqw.params import load_params
 from lqw.pipeline.chain import ChainResult, Job, run_chain
+from lqw.pipeline.refusals import refuse_other_builds, refuse_second_attempt
 from lqw.pipeline.runs import STAGES, Folder, Replayed, Resumed, RunInfo, new_run_id, read_run, repository_root, utc_now
 from lqw.plan import build_plan
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from lqw.params import Params
     from lqw.receipt import Verification
+    from lqw.verdict import Judgement
 
 __all__ = ["Finished", "Order", "Prepared", "prepare", "replay_into", "run", "store_beside"]
 
@@ -91,8 +93,10 @@ def prepare(order: Order) -> Prepared:
 
     preflight(params, order.purpose)
     _writable(store)
+    refuse_other_builds(params, store)
     if order.resume is not None:
         return _resume(order, params)
+    refuse_second_attempt(params, store, None)
     run_id = new_run_id(params.release.release)
     folder = _new_folder(order, run_id, params)
     info = RunInfo(
@@ -149,6 +153,8 @@ def _resume(order: Order, params: Params) -> Prepared:
                 remedy="resume with the parameters it was started with, or start a new run",
             )
         records = len(journal.starts) + len(journal.identities) + len(journal.besides)
+        records += len(journal.batch.starts) if journal.batch else 0
+    refuse_second_attempt(params, Path(info.store), info.run_id)
     info = info.model_copy(update={"resumed": (*info.resumed, Resumed(utc=utc_now(), records=records))})
     folder.clear_results()
     folder.write_info(info)
@@ -275,11 +281,17 @@ def _judged(prepared: Prepared, chain: ChainResult) -> Finished:
         sentence=judgement.sentence if judgement else "the receipt does not verify",
         counts=str(checked.counts),
         reasons=judgement.reasons if judgement else (),
-        notes=tuple(map(str, checked.problems)),
+        notes=(*map(str, checked.problems), *_notes(prepared, judgement)),
     )
     if prepared.info.replayed is not None or checked.outcome is Outcome.INVALID:
         return finished
     return _stored(prepared, finished, checked)
+
+
+def _notes(prepared: Prepared, judgement: Judgement | None) -> tuple[str, ...]:
+    from lqw.pipeline.afterwards import afterwards  # noqa: PLC0415
+
+    return () if judgement is None else afterwards(prepared.folder, prepared.info, prepared.params, judgement)
 
 
 def _stored(prepared: Prepared, finished: Finished, checked: Verification) -> Finished:

@@ -40,6 +40,7 @@ PARTS = {
     ),
     "starts": ("collector", "the plan's shape demanded; values and verdict computed from it"),
     "identities": ("collector", "the plan's shape demanded; correctness computed from it"),
+    "batch": ("collector", "declared for this candidate; order as drawn, none picked; confirmations computed from it"),
     "beside": ("collector", "declared, each once; published, and of no weight in the verdict"),
     "calibration": ("collector", "an error above 5 ms at the 99th percentile voids what was timed"),
     "standing": ("builder, from baseline.json", "rows are judged against it; compared with the store's file"),
@@ -55,20 +56,27 @@ PARTS = {
 }
 """Path → who wrote what stands there, and what the verifier does with it; the longest path counts."""
 
+STARTS = ("starts", "batch.starts")
 UNBOUND = frozenset(
     {
         # when and how long: wall clocks are for people, the verdict uses none of them
         *("run.finished_utc", "run.replayed", "header.started_utc", "header.run_id", "header.host.kernel"),
         *("header.host.python", "header.lqw_version", "header.lqw_source_sha256"),
-        *(f"{part}.*.{name}" for part in ("starts", "identities") for name in ("started_utc", "wall_s")),
-        *(f"{part}.*.engine.{name}" for part in ("starts", "identities") for name in ("command.*", "settings")),
-        *("starts.*.ready_s", "starts.*.origin_ns", "starts.*.telemetry"),
+        *(f"{part}.*.{name}" for part in (*STARTS, "identities") for name in ("started_utc", "wall_s")),
+        *(f"{part}.*.engine.{name}" for part in (*STARTS, "identities") for name in ("command.*", "settings")),
+        *(f"{part}.*.{name}" for part in STARTS for name in ("ready_s", "origin_ns", "telemetry")),
         # of a request: when it was due and sent, the server's own clock, bursts; the comparator's answer
         *(
-            f"starts.*.requests.*.{name}"
+            f"{part}.*.requests.*.{name}"
+            for part in STARTS
             for name in ("due_ns", "sent_ns", "end_ns", "connect_ns", "burst_reads", "ids_sha256", "text_sha256")
         ),
-        *(f"starts.*.requests.*.timings.{name}" for name in ("prompt_ms", "prompt_n", "predicted_ms")),
+        *(
+            f"{part}.*.requests.*.timings.{name}"
+            for part in STARTS
+            for name in ("prompt_ms", "prompt_n", "predicted_ms")
+        ),
+        "batch.declared.declared_utc",
         # words about an answer: identity is judged by its ids where there are any
         *("identities.*.answers.*.text", "reference.models.*.shapes.*.*.text"),
         *("reference.release", "reference.models.*.engine", "reference.models.*.binary_sha256"),
@@ -112,6 +120,8 @@ def field_lines() -> list[FieldLine]:
 
 def _lines(model: type[BaseModel], prefix: str, used: set[tuple[str, str]]) -> Iterator[FieldLine]:
     for name, field in model.model_fields.items():
+        if field.exclude:
+            continue  # for the code beside the model: no file holds it
         key = field.alias or name
         path = f"{prefix}{key}"
         inner = list(_inner(field.annotation, path))

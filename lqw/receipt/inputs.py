@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lqw.metrics import RowId
     from lqw.ratchet.baseline import Baseline
     from lqw.receipt.problems import Problem
-    from lqw.samples import BesideRecord, Header, IdentityRecord, StartRecord
+    from lqw.samples import Batch, BesideRecord, Header, IdentityRecord, StartRecord
 
 __all__ = ["Inputs", "Rejudged", "epoch_of", "params_of", "previous_of", "rejudge", "standing_for"]
 
@@ -49,6 +49,8 @@ class Inputs:
         What the client's calibration saw (:func:`lqw.receipt.client.client_voids`).
     parity : mapping or None
         Path → content of the parity receipts (:func:`lqw.receipt.parity.read_documents`).
+    batch : Batch or None
+        The confirmation batch.
     """
 
     header: Header
@@ -59,6 +61,7 @@ class Inputs:
     calibration: Mapping[str, Any] | None = None
     parity: Mapping[str, Any] | None = None
     besides: Sequence[BesideRecord] = ()
+    batch: Batch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,9 @@ def rejudge(inputs: Inputs) -> Rejudged:
     params = params_of(header)
     plan = plan_of(header, params)
     epoch = epoch_of(header, params, inputs.starts)
-    problems = structure_problems(header, params, plan, inputs.starts, inputs.identities, besides=inputs.besides)
+    problems = structure_problems(
+        header, params, plan, inputs.starts, inputs.identities, batch=inputs.batch, besides=inputs.besides
+    )
     correctness = judge_correctness(
         inputs.identities,
         inputs.starts,
@@ -153,6 +158,7 @@ def rejudge(inputs: Inputs) -> Rejudged:
         standing=inputs.standing,
         targets=params.targets.targets,
         parity=parity_findings(params, header, inputs.starts, inputs.parity),
+        batch=inputs.batch,
     )
     blamed = replace(evidence, problems=[str(problem) for problem in problems])
     return Rejudged(params, plan, epoch, correctness, judge(blamed), problems, evidence)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lqw.params import Params, StepSpec
-    from lqw.samples import RequestSample, StartRecord
+    from lqw.samples import BatchStart, RequestSample, StartRecord
 
 __all__ = ["request_problems"]
 
@@ -21,8 +21,10 @@ _Check = tuple[str, bool, Any, Any]  # field, does it hold, what is there, what 
 _Key = tuple[str, str, int, int]  # step, role, repeat, stream
 
 
-def request_problems(params: Params, starts: Sequence[StartRecord]) -> Iterator[Problem]:
-    """Yield every request that is missing, extra or other than planned.
+def request_problems(
+    params: Params, starts: Sequence[StartRecord | BatchStart], *, name: str = "starts"
+) -> Iterator[Problem]:
+    """Yield every request of *starts* (the receipt's member *name*) that is missing, extra or other than planned.
 
     A start that failed, or one of whose requests failed, may have stopped early: its requests may be missing, but
     none may be extra.
@@ -30,7 +32,7 @@ def request_problems(params: Params, starts: Sequence[StartRecord]) -> Iterator[
     launches = params.protocol.launches
     prompts: dict[tuple[str, int, int, _Key], tuple[str, str]] = {}
     for at, start in enumerate(starts):
-        where = f"starts.{at}"
+        where = f"{name}.{at}"
         if start.launch >= len(launches):
             yield Problem(f"{where}.launch", start.launch, f"below {len(launches)}")
             continue
@@ -68,7 +70,7 @@ def _planned(key: _Key, steps: Mapping[str, StepSpec]) -> bool:
     return repeat < (step.warmups if role == "warmup" else step.repeats)
 
 
-def _complete(where: str, start: StartRecord, steps: Mapping[str, StepSpec]) -> Iterator[Problem]:
+def _complete(where: str, start: StartRecord | BatchStart, steps: Mapping[str, StepSpec]) -> Iterator[Problem]:
     got = Counter(_key(request) for request in start.requests)
     for key, count in got.items():
         if count > 1:

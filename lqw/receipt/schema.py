@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints
 
 from lqw.outcomes import Outcome
 from lqw.ratchet.epoch import EpochKey
-from lqw.samples import BesideRecord, Header, IdentityRecord, Record, StartRecord
+from lqw.samples import Batch, BesideRecord, Header, IdentityRecord, Record, StartRecord
 
 __all__ = ["SCHEMA", "EarlierAttempt", "Receipt", "RunFacts", "Sources"]
 
@@ -64,6 +64,10 @@ class Receipt(Record):
     header: Header = Field(description="the journal's first line: plan, params, host, model hashes, versions")
     starts: tuple[StartRecord, ...] = Field(description="every engine start, raw stamps and all, in running order")
     identities: tuple[IdentityRecord, ...] = Field(description="every untimed answer")
+    batch: Batch | None = Field(
+        default=None,
+        description="the confirmation batch: its declaration, and every start of its three arms; absent without one",
+    )
     beside: tuple[BesideRecord, ...] = Field(
         default=(), description="every start of an engine beside, never gating; absent where there is none"
     )

@@ -20,7 +20,7 @@ from lqw.receipt.schema import EarlierAttempt
 if TYPE_CHECKING:
     from lqw.receipt.verify import Verification
 
-__all__ = ["BASELINE", "REFERENCE", "Attempt", "Next", "Store", "receipt_name"]
+__all__ = ["BASELINE", "REFERENCE", "Attempt", "Next", "Store", "create", "receipt_name"]
 
 BASELINE = "baseline.json"
 REFERENCE = "reference.json"
@@ -38,6 +38,8 @@ class Attempt:
     sha256: str
     outcome: Outcome
     subject_sha256: str
+    run_id: str
+    has_batch: bool
 
     @property
     def entry(self) -> EarlierAttempt:
@@ -110,15 +112,21 @@ class Store:
                 highest = max(highest, int(found[1]))
         return tuple(_attempt(self.receipt(host, version, number), number) for number in range(1, highest + 1))
 
-    def red_of(self, host: str, subject_sha256: str) -> Path | None:
-        """Return a stored RED receipt of this very subject, under whatever version it was measured."""
-        for path in sorted(self.folder(host).glob("*.json")):
-            if path.name in (BASELINE, REFERENCE) or subject_sha256.encode() not in path.read_bytes():
-                continue
-            found = _attempt(path, 0)
-            if found.subject_sha256 == subject_sha256 and found.outcome is Outcome.RED:
-                return path
-        return None
+    def red_of(self, host: str, subject_sha256: str, *, confirmed_by: str | None = None) -> Path | None:
+        """Return a RED receipt of this very subject, under whatever version it was measured, that still stands.
+
+        A RED without a third arm has no last word: it gives way to a receipt of the same run with one, and is no
+        obstacle to the run *confirmed_by*, which is about to measure it.
+        """
+        mine = [
+            _attempt(path, 0)
+            for path in sorted(self.folder(host).glob("*.json"))
+            if path.name not in (BASELINE, REFERENCE) and subject_sha256.encode() in path.read_bytes()
+        ]
+        mine = [one for one in mine if one.subject_sha256 == subject_sha256]
+        settled = {one.run_id for one in mine if one.has_batch} | {confirmed_by}
+        red = [one for one in mine if one.outcome is Outcome.RED]
+        return next((one.path for one in red if one.has_batch or one.run_id not in settled), None)
 
     def next_attempt(self, host: str, version: str, subject_sha256: str | None = None) -> Next:
         """Return number and history of the attempt to come.
@@ -141,14 +149,15 @@ class Store:
             self.refuse_repeat(host, subject_sha256)
         return Next(len(earlier) + 1, tuple(one.entry for one in earlier))
 
-    def refuse_repeat(self, host: str, subject_sha256: str) -> None:
-        """Raise UsageError if this subject has been RED on this host."""
-        red = self.red_of(host, subject_sha256)
+    def refuse_repeat(self, host: str, subject_sha256: str, *, confirmed_by: str | None = None) -> None:
+        """Raise UsageError if this subject has been RED on this host (see :meth:`red_of`)."""
+        red = self.red_of(host, subject_sha256, confirmed_by=confirmed_by)
         if red is not None:
             raise UsageError(
                 f"{red}: this very subject (same binary, settings and environment) was RED there; "
                 "it is not measured again until it is green",
-                remedy="mend the engine and gate the new build; a false RED is settled by a confirmation batch",
+                remedy="mend the engine and gate the new build; to settle an unconfirmed RED, name the old build in "
+                "params/earlier/ and --resume the run",
             )
 
     def put(self, receipt: Path | str) -> Path:
@@ -167,14 +176,13 @@ class Store:
         verified = verify_receipt(data)
         if verified.exit_status is Exit.INVALID:
             raise IntegrityError(f"{receipt}: {verified.problems[0] if verified.problems else verified.outcome}")
-        run = read_json(receipt)["run"]
-        return self._put(data, run, verified)
+        return self._put(data, read_json(receipt), verified)
 
-    def _put(self, data: bytes, run: dict[str, Any], verified: Verification) -> Path:
-        host, version = verified.host, verified.release
+    def _put(self, data: bytes, document: dict[str, Any], verified: Verification) -> Path:
+        host, version, run = verified.host, verified.release, document["run"]
         if run["replayed"]:
             raise IntegrityError("a replayed run has measured nothing: its receipt is not stored")
-        self.refuse_repeat(host, run["subject_sha256"])
+        self.refuse_repeat(host, run["subject_sha256"], confirmed_by=self._confirmed_by(document, host, version))
         held = [one.entry.model_dump(mode="json") for one in self.attempts(host, version)]
         if held != run["earlier"]:
             raise IntegrityError(
@@ -183,20 +191,36 @@ class Store:
                 remedy="judge the run again: lqw gate --resume",
             )
         path = self.receipt(host, version, run["attempt"])
-        _create(path, data)
+        create(path, data)
         return path
+
+    def _confirmed_by(self, document: dict[str, Any], host: str, version: str) -> str | None:
+        """Return the run of a receipt that adds nothing but a third arm to what is stored of that run."""
+        if document.get("batch") is None:
+            return None
+        run_id = str(document["header"]["run_id"])
+        stored = [read_json(one.path) for one in self.attempts(host, version) if one.run_id == run_id]
+        same = all(one[part] == document[part] for one in stored for part in ("header", "starts", "identities"))
+        return run_id if same else None
 
 
 def _attempt(path: Path, number: int) -> Attempt:
     document = read_json(path)
     try:
-        outcome, subject = document["judgement"]["outcome"], document["run"]["subject_sha256"]
-        return Attempt(number, path, sha256_bytes(path.read_bytes()), Outcome(outcome), str(subject))
+        return Attempt(
+            number=number,
+            path=path,
+            sha256=sha256_bytes(path.read_bytes()),
+            outcome=Outcome(document["judgement"]["outcome"]),
+            subject_sha256=str(document["run"]["subject_sha256"]),
+            run_id=str(document["header"]["run_id"]),
+            has_batch=document.get("batch") is not None,
+        )
     except (KeyError, TypeError, ValueError) as err:
         raise IntegrityError(f"{path}: not a receipt: {err!r}") from err
 
 
-def _create(path: Path, data: bytes) -> None:
+def create(path: Path, data: bytes) -> None:
     """Write a new file whole or not at all, and never over another one."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

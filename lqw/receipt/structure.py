@@ -11,15 +11,16 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from lqw.outcomes import Arm
+from lqw.receipt.batch import batch_problems, engine_problems
 from lqw.receipt.problems import Problem
 from lqw.receipt.requests import request_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from lqw.params import Params
     from lqw.plan import Plan
-    from lqw.samples import BesideRecord, EngineFacts, Header, IdentityRecord, StartRecord
+    from lqw.samples import Batch, BatchStart, BesideRecord, Header, IdentityRecord, StartRecord
 
 __all__ = ["structure_problems"]
 
@@ -33,6 +34,7 @@ def structure_problems(
     starts: Sequence[StartRecord],
     identities: Sequence[IdentityRecord],
     *,
+    batch: Batch | None = None,
     besides: Sequence[BesideRecord] = (),
 ) -> tuple[Problem, ...]:
     """Return what is wrong with the shape of a run's records, at most twenty problems.
@@ -45,13 +47,16 @@ def structure_problems(
         As rebuilt from the header.
     starts, identities, besides : sequences of records
         Of engines beside only who and when is looked at: whatever they did, they cannot fail a run.
+    batch : Batch or None
+        The confirmation batch.
     """
     found = chain(
         _header(header, params, plan),
-        _positions([*starts, *identities, *besides]),
+        _positions([*starts, *identities, *(batch.starts if batch else ()), *besides]),
         _besides(params, besides),
         _engines(params, starts, identities),
         request_problems(params, starts),
+        () if batch is None else batch_problems(params, plan, header.models, starts, batch),
     )
     return tuple(islice(found, MOST))
 
@@ -69,7 +74,7 @@ def _header(header: Header, params: Params, plan: Plan) -> Iterator[Problem]:
             yield Problem(field, recorded, recomputed)
 
 
-def _positions(records: Sequence[StartRecord | IdentityRecord | BesideRecord]) -> Iterator[Problem]:
+def _positions(records: Sequence[StartRecord | IdentityRecord | BatchStart | BesideRecord]) -> Iterator[Problem]:
     claimed = Counter(record.position for record in records)
     for position, count in sorted(claimed.items()):
         if count > 1:
@@ -105,17 +110,4 @@ def _engines(params: Params, starts: Sequence[StartRecord], identities: Sequence
             if engine is None and failure is None
         )
         for where, engine in ready:
-            yield from _engine(where, engine, ready[0][1], declared=spec.sha256, name=spec.engine, host=params.host)
-
-
-def _engine(
-    where: str, engine: EngineFacts, first: EngineFacts, *, declared: str | None, name: str, host: Any
-) -> Iterable[Problem]:
-    wanted = (
-        ("engine", engine.engine, name),
-        ("compute", engine.compute, host.compute),
-        ("binary_sha256", engine.binary_sha256, declared or first.binary_sha256),
-        ("version", engine.version, first.version),
-        ("build", engine.build, first.build),
-    )
-    return [Problem(f"{where}.engine.{field}", is_, must) for field, is_, must in wanted if is_ != must]
+            yield from engine_problems(where, engine, ready[0][1], spec, params.host)

@@ -205,6 +205,7 @@ def _inputs(receipt: Receipt) -> Inputs:
         reference=None if receipt.reference is None else parse_reference(receipt.reference, name="reference"),
         calibration=receipt.calibration,
         parity=receipt.parity,
+        batch=receipt.batch,
         besides=receipt.beside,
     )
 

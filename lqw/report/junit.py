@@ -82,7 +82,12 @@ def _whole(root: ET.Element, facts: Facts) -> None:
     suite = ET.SubElement(root, "testsuite", name="suites and guards")
     for found in judged.suites:
         family, mean, limit, _ = tables.suite_line(found)
-        case(suite, family, trouble="RED" if found.red else "", message=f"mean change {mean}, red below {limit}")
+        case(
+            suite,
+            family,
+            trouble=("SHIFT" if found.is_shift else "RED") if found.red else "",
+            message=f"mean change {mean}, red below {limit}",
+        )
     for guard in judged.guards:
         blocks = guard.effect in ("undecided", "red", "invalid")
         name, subject, _, text = tables.guard_line(guard)

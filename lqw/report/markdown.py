@@ -54,6 +54,8 @@ def summary_md(facts: Facts) -> str:
     if facts.kind is not Kind.INCOMPLETE and (fault := tables.whose_fault(facts)):
         out += [escape(fault), ""]
     out += [span(say.counts(facts)), ""]
+    if third := say.third_arm(facts):
+        out += [escape(third), ""]
     reasons = [*say.reasons(facts), *say.chain(facts)]
     out += [f"- {escape(reason)[:400]}" for reason in reasons[:8]]
     if len(reasons) > 8:  # noqa: PLR2004 - the page has them all

@@ -24,6 +24,7 @@ __all__ = [
     "other_reasons",
     "reasons",
     "sentence",
+    "third_arm",
 ]
 
 
@@ -132,6 +133,19 @@ def margin(facts: Facts) -> tuple[str, float]:
     if reason := spec.get("reason"):
         text += f" Why this class: {reason}"
     return text, fraction
+
+
+def third_arm(facts: Facts) -> str:
+    """Say in one sentence what the confirmation batch came to; empty where nothing asked for one."""
+    judged = facts.judgement
+    if judged is None or facts.kind is Kind.INCOMPLETE:
+        return ""
+    found = [one for _, one in tables.confirmed_of(judged)]
+    if not found:
+        return ""
+    states, releases = [one.state for one in found], sorted({one.release for one in found})
+    tally = ", ".join(f"{states.count(state)} {state.lower()}" for state in dict.fromkeys(states))
+    return f"Third arm: candidate, {', '.join(releases)} and comparator measured side by side once more: {tally}."
 
 
 def again(facts: Facts) -> list[tuple[str, str]]:

@@ -15,23 +15,29 @@ if TYPE_CHECKING:
     from lqw.report.facts import Facts
     from lqw.samples import EngineFacts
     from lqw.verdict.evidence import Standing
-    from lqw.verdict.results import GuardFinding, RowResult, SuiteResult
+    from lqw.verdict.results import Confirmation, GuardFinding, Judgement, RowResult, SuiteResult
 
 __all__ = [
     "COLUMNS",
+    "THIRD_ARM_HEADS",
     "Fall",
     "Line",
     "Setting",
+    "confirmed_of",
     "fall_of",
     "guard_line",
     "line_of",
     "planned_line",
     "settings_table",
     "suite_line",
+    "third_arm_lines",
     "whose_fault",
 ]
 
 COLUMNS = ("ratio", "floor", "band", "last", "target", "verdict", "pairs", "subject", "comparator")
+THIRD_ARM_HEADS = (
+    "row or family", "beside", "tuples", "candidate", "older release", "side by side", "must pass", "says",
+)  # fmt: skip
 MACHINE_MOVED = 0.05  # STATISTICS §3: the comparator is suspect beyond max(5 %, 4·s)
 
 
@@ -189,12 +195,32 @@ def whose_fault(facts: Facts) -> str:
 
 def suite_line(suite: SuiteResult) -> tuple[str, str, str, str]:
     """Return family, mean change, limit and verdict of a suite test."""
+    verdict = RowVerdict.SHIFT if suite.is_shift else RowVerdict.RED if suite.red else RowVerdict.PASS
     return (
         f"{suite.family} ({suite.rows} rows)",
         _signed(suite.mean_delta),
         words.change(math.exp(suite.threshold)),
-        f"{words.SYMBOLS[RowVerdict.RED]} RED" if suite.red else f"{words.SYMBOLS[RowVerdict.PASS]} PASS",
+        f"{words.SYMBOLS[verdict]} {verdict}",
     )
+
+
+def third_arm_lines(judgement: Judgement) -> list[tuple[str, ...]]:
+    """Return what the confirmation batch says, a line a row or family: :data:`THIRD_ARM_HEADS`."""
+    return [_third_arm(name, one) for name, one in confirmed_of(judgement)]
+
+
+def confirmed_of(judgement: Judgement) -> list[tuple[str, Confirmation]]:
+    """Return every row and family that a third arm was asked about, by name."""
+    found = [(str(row.row), row.confirmation) for row in judgement.rows]
+    found += [(f"all {suite.family} rows", suite.confirmation) for suite in judgement.suites]
+    return [(name, one) for name, one in found if one is not None]
+
+
+def _third_arm(name: str, one: Confirmation) -> tuple[str, ...]:
+    if one.state == "NOT MEASURED":
+        return (name, one.release, "–", "–", "–", "–", "–", f"not measured: {one.text}")
+    numbers = (one.candidate_ratio, one.earlier_ratio, one.difference, one.limit)
+    return (name, one.release, str(one.n), *map(words.ratio, numbers), one.state.lower())
 
 
 EFFECTS = {

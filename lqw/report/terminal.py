@@ -83,6 +83,10 @@ def print_facts(facts: Facts, console: Console) -> None:
         for suite in facts.judgement.suites:
             family, mean, limit, says = tables.suite_line(suite)
             console.print(Text(f"suite {family}: {mean} (red below {limit}) {says}"))
+        if third := say.third_arm(facts):
+            console.print(Text(third))
+        for name, found in tables.confirmed_of(facts.judgement):
+            console.print(Text(f"third arm {name}: {found.text}"))
         for guard in facts.judgement.guards:
             if guard.effect != "none":
                 name, subject, effect, text = tables.guard_line(guard)

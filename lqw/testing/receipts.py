@@ -46,6 +46,7 @@ def receipt_of(
             reference=parse_reference(data[reference]) if reference in data else None,
             calibration=run.calibration,
             parity=parity,
+            batch=run.batch,
         ),
         finished_utc=FINISHED,
         baseline_sha256=sha256_bytes(data[baseline]) if baseline in data else None,

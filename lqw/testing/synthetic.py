@@ -25,6 +25,7 @@ from lqw.outcomes import Arm, Purpose
 from lqw.plan import StartKey, build_plan
 from lqw.samples import (
     Answer,
+    Batch,
     EngineFacts,
     Failure,
     Header,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     from lqw.params import Params, StepSpec
 
-__all__ = ["DEMO_ROWS", "SyntheticRun", "synthetic_params", "synthetic_run"]
+__all__ = ["DEMO_ROWS", "Maker", "SyntheticRun", "synthetic_params", "synthetic_run"]
 
 MS_PER_TOKEN = 2.7  # cold prefill on two cores
 DECODE_TOK_S = 45.0
@@ -63,11 +64,13 @@ class SyntheticRun:
     starts: tuple[StartRecord, ...]
     identities: tuple[IdentityRecord, ...]
     calibration: dict[str, Any] = field(default_factory=dict)
+    batch: Batch | None = None
 
     def lines(self) -> Iterator[bytes]:
         """Yield the journal's lines."""
         records: list[StartRecord | IdentityRecord] = [*self.starts, *self.identities]
-        for record in [self.header, *sorted(records, key=lambda one: one.position)]:
+        batch = [] if self.batch is None else [self.batch.declared, *self.batch.starts]
+        for record in [self.header, *sorted(records, key=lambda one: one.position), *batch]:
             yield canonical_bytes(record.model_dump(mode="json", by_alias=True)) + b"\n"
 
     def write(self, run_dir: Path) -> Path:
@@ -126,7 +129,7 @@ def synthetic_run(
         What the subject's version says it was built from.
     """
     plan = build_plan(params, purpose)
-    maker = _Maker(params, random.Random(seed), sd, dict(effects or {}), dict(comparator_effects or {}), binary, commit)  # noqa: S311
+    maker = Maker(params, random.Random(seed), sd, dict(effects or {}), dict(comparator_effects or {}), binary, commit)  # noqa: S311
     header = Header(
         run_id=run_id,
         purpose=purpose,
@@ -153,7 +156,9 @@ def synthetic_run(
 
 
 @dataclass(slots=True)
-class _Maker:
+class Maker:
+    """Makes the records of one subject and its comparator."""
+
     params: Params
     rng: random.Random
     sd: float
@@ -169,6 +174,7 @@ class _Maker:
         return effect * math.exp(self.rng.gauss(0.0, sd / math.sqrt(2)))
 
     def engine(self, arm: Arm) -> EngineFacts:
+        """Return what ran as an arm."""
         spec = self.params.release.subject if arm is Arm.SUBJECT else self.params.release.comparator
         return EngineFacts(
             engine=spec.engine,
@@ -182,6 +188,7 @@ class _Maker:
         )
 
     def identity(self, model: str, position: int, variant: int) -> IdentityRecord:
+        """Return the subject's answers; another *variant*, other tokens."""
         spec = self.params.protocol.identity
         steps = [step for launch in self.params.protocol.launches for step in launch.steps]
         shapes = other_shapes((step.kind, step.streams) for step in steps)
@@ -205,6 +212,7 @@ class _Maker:
         )
 
     def start(self, key: StartKey, position: int, failure: Failure | None) -> StartRecord:
+        """Return one start of an arm."""
         requests: list[RequestSample] = []
         clock = 0
         for step in self.params.protocol.launches[key.launch].steps if failure is None else ():

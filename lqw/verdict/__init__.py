@@ -4,6 +4,7 @@ from lqw.verdict.evidence import ComparatorPoint, Evidence, Standing, standing_f
 from lqw.verdict.judge import judge
 from lqw.verdict.results import (
     EXIT_OF,
+    Confirmation,
     Counts,
     GuardFinding,
     Judgement,
@@ -17,6 +18,7 @@ from lqw.verdict.results import (
 __all__ = [
     "EXIT_OF",
     "ComparatorPoint",
+    "Confirmation",
     "Counts",
     "Evidence",
     "GuardFinding",

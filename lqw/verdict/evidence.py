@@ -10,7 +10,7 @@ from pydantic import Field
 from lqw.canonical import canonical_bytes
 from lqw.errors import IntegrityError
 from lqw.noise.rows import Row, RowReferences
-from lqw.samples import Failure, Record, StartRecord
+from lqw.samples import Batch, Failure, Record, StartRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,6 +72,8 @@ class Evidence:
         What the parity receipts of a blessed model say (:func:`lqw.receipt.parity.parity_findings`).
     problems : sequence of str
         What an earlier step of STATISTICS §6 found wrong with the receipt or journal itself; any makes it INVALID.
+    batch : Batch or None
+        The confirmation batch, where one was measured.
     """
 
     plan: Plan
@@ -82,6 +84,7 @@ class Evidence:
     targets: Mapping[str, float] = field(default_factory=dict)
     parity: Sequence[GuardFinding] = ()
     problems: Sequence[str] = ()
+    batch: Batch | None = None
 
 
 def standing_to_json(standing: Standing) -> dict[str, Any]:

@@ -6,8 +6,8 @@ engines, correctness voids, comparator and null guards, rows, suites; targets ar
 A RED row makes the run RED whatever else is missing: both block, and RED says more. Only a run that cannot tell two
 engines apart (null control) or that does not verify says nothing about rows.
 
-Confirmation by a third arm (candidate, floor-setting release, comparator) has its place between rows and outcome:
-``RowResult.confirmed`` turns true for a RED that the batch repeats, and a RED that it does not repeat becomes SHIFT.
+Confirmation by a third arm (:mod:`lqw.verdict.confirm`) has its place between rows and outcome: a RED that the batch
+repeats is confirmed, one that it does not repeat becomes SHIFT, and one without a batch stays RED, unconfirmed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from lqw.noise.pairs import complete_pairs, pair_rows, row_problem
 from lqw.noise.rows import RowData, RowReferences
 from lqw.outcomes import Outcome, Purpose, Reason, RowState, RowVerdict
 from lqw.samples import Failure
+from lqw.verdict.confirm import asked_of, batch_rows, confirm_rows, confirm_suites
 from lqw.verdict.guards import comparator_history, null_control, one_token_prefill
 from lqw.verdict.order import order_findings
 from lqw.verdict.results import Counts, GuardFinding, Judgement, RowResult
@@ -78,6 +79,10 @@ def judge(evidence: Evidence) -> Judgement:
     )
     judged = {r.row: replayed.bands[r.row] for r in rows if r.gating and r.verdict is not RowVerdict.SUSPECT}
     suites = suite_tests(measured.valid, judged, evidence.standing.references) if judged else ()
+    asked = {} if replayed.needing or _is_blind(evidence, guards) else asked_of(rows, suites)
+    if asked and evidence.batch is not None:
+        beside = batch_rows(evidence.batch, plan.rows, min_window_s=evidence.min_window_s)
+        rows, suites = confirm_rows(rows, beside), confirm_suites(suites, rows, beside)
     counts = _counts(rows)
     dropped = [str(row) for row in evidence.standing.dropped] if plan.purpose is Purpose.GATE else []
     found = Findings(evidence.problems, rows, suites, guards, dropped)
@@ -98,6 +103,7 @@ def judge(evidence: Evidence) -> Judgement:
         if not replayed.needing
         else 0,
         models_needing_pairs=replayed.needing,
+        confirming=asked,
         method=plan.policy.method,
     )
 
@@ -227,13 +233,23 @@ def _counts(rows: Sequence[RowResult]) -> Counts:
     )
 
 
+def _cannot_tell(guards: Sequence[GuardFinding]) -> bool:
+    return any(guard.guard == "null_control" and guard.effect == "undecided" for guard in guards)
+
+
+def _is_blind(evidence: Evidence, guards: Sequence[GuardFinding]) -> bool:
+    """Return whether nothing the run says of rows counts, so that there is nothing to confirm."""
+    return bool(evidence.problems) or _cannot_tell(guards) or any(guard.effect == "invalid" for guard in guards)
+
+
 def _outcome(evidence: Evidence, found: Findings, counts: Counts) -> Outcome:
     effects = {guard.effect for guard in found.guards}
     if found.problems or "invalid" in effects:
         return Outcome.INVALID
-    if any(guard.guard == "null_control" and guard.effect == "undecided" for guard in found.guards):
+    if _cannot_tell(found.guards):
         return Outcome.UNDECIDED  # the run cannot tell two engines apart: not even a RED of it can be believed
-    red = any(row.verdict is RowVerdict.RED for row in found.rows) or any(suite.red for suite in found.suites)
+    red = any(row.verdict is RowVerdict.RED for row in found.rows)
+    red = red or any(suite.red and not suite.is_shift for suite in found.suites)
     if red or "red" in effects:
         return Outcome.RED
     if evidence.plan.purpose is Purpose.ADOPT:
@@ -241,4 +257,5 @@ def _outcome(evidence: Evidence, found: Findings, counts: Counts) -> Outcome:
         whole = counts.measured == counts.planned > 0 and all(row.n >= wanted for row in found.rows)
         return Outcome.FLOOR if whole and "undecided" not in effects else Outcome.UNDECIDED
     blocked = found.dropped or "undecided" in effects or any(row.verdict in BLOCKING for row in found.rows)
+    blocked = blocked or any(suite.is_shift for suite in found.suites)
     return Outcome.UNDECIDED if blocked or counts.gating == 0 else Outcome.PASS

@@ -14,6 +14,7 @@ from lqw.samples import Failure, Record
 
 __all__ = [
     "EXIT_OF",
+    "Confirmation",
     "Counts",
     "Effect",
     "GuardFinding",
@@ -48,6 +49,19 @@ class TargetResult(Record):
     distance: float  # factor still missing (> 1), or the reserve (≤ 1): target/ratio for rates, ratio/target else
 
 
+class Confirmation(Record):
+    """What the third arm says of a row, or a family, that was RED or too good. Ratios: > 1 is better."""
+
+    state: Literal["CONFIRMED", "NOT CONFIRMED", "NOT MEASURED"]
+    release: str  # the earlier release that was, or should be, measured beside the candidate
+    n: int = 0  # tuples
+    candidate_ratio: float | None = None  # exp(D_c): to the comparator, in the batch
+    earlier_ratio: float | None = None  # exp(D_rel)
+    difference: float | None = None  # exp(D_c − D_rel): 0.5 = half as fast as the older release, side by side
+    limit: float | None = None  # what the difference must pass
+    text: str = ""  # one clause for a person
+
+
 class RowResult(Record):
     """One planned row. Numbers stay with a void row: they are shown struck through and used for nothing."""
 
@@ -60,6 +74,8 @@ class RowResult(Record):
     text: str  # one clause for a person: "0.52× what 1.0.0 had (floor 1.00, band ±21 %, 3 pairs)"
     gating: bool = False
     confirmed: bool = False  # a RED is confirmed by a third arm only; without one it is RED-UNCONFIRMED
+    confirm_with: str | None = Field(default=None, exclude=True)  # the earlier release a third arm measures beside it
+    confirmation: Confirmation | None = None
     look: int | None = None  # the look (from 0) that decided the row
     n: int = 0
     d: tuple[float, ...] = ()  # oriented log ratios, one per pair used
@@ -90,6 +106,12 @@ class SuiteResult(Record):
     se: float
     threshold: float  # RED below
     red: bool
+    confirmation: Confirmation | None = None
+
+    @property
+    def is_shift(self) -> bool:
+        """Return whether the third arm fell too: the family is then undecided, not RED."""
+        return self.confirmation is not None and self.confirmation.state == "NOT CONFIRMED"
 
 
 class GuardFinding(Record):
@@ -146,6 +168,7 @@ class Judgement(Record):
     look: int = 0  # the last look (from 0) that any row saw
     pairs_saved: int = 0  # pairs of models that were decided early, against the last look
     models_needing_pairs: tuple[str, ...] = ()
+    confirming: dict[str, tuple[str, ...]] = Field(default_factory=dict, exclude=True)  # model -> releases of a batch
     method: str = "gate-v1"
 
     @property
@@ -155,8 +178,15 @@ class Judgement(Record):
 
 
 def judgement_to_json(judgement: Judgement) -> dict[str, Any]:
-    """Return the JSON form, ``exit_status`` included, numbers cut to 12 significant digits."""
+    """Return the JSON form, ``exit_status`` included, numbers cut to 12 significant digits.
+
+    Rows and families that no third arm was asked about have no ``confirmation``: receipts from before there was one
+    stay as valid as they were.
+    """
     out: dict[str, Any] = json_form(judgement)
+    for one in (*out["rows"], *out["suites"]):
+        if one["confirmation"] is None:
+            del one["confirmation"]
     out["exit_status"] = int(judgement.exit_status)
     return out
 

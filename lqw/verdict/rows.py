@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lqw.plan import Policy
     from lqw.samples import Failure
 
-__all__ = ["BLOCKING", "Judged", "row_result", "too_good", "unmeasured", "void"]
+__all__ = ["BLOCKING", "Judged", "change_of", "row_result", "too_good", "unmeasured", "void"]
 
 Floats = NDArray[np.float64] | np.float64
 
@@ -65,10 +65,20 @@ def row_result(judged: Judged, target: TargetResult | None) -> RowResult:
             "against_last": _exp(band.delta_last),
             "lower_ratio": _exp(band.lower),
             "floor_release": floor.release if floor else None,
+            "confirm_with": _confirm_with(judged, verdict),
             "target": target,
             "pairs_needed": _pairs_needed(band, judged) if verdict is RowVerdict.INCONCLUSIVE else None,
         }
     )
+
+
+def _confirm_with(judged: Judged, verdict: RowVerdict) -> str | None:
+    """Return the release to measure beside a row that is RED or too good: the one that set what it is judged by."""
+    floor, last = judged.references.floor, judged.references.last
+    if verdict is RowVerdict.RED and judged.band.red_by == "last" and last is not None:
+        return last.release
+    asks = verdict is RowVerdict.RED or (verdict is RowVerdict.SUSPECT and not judged.suspect)
+    return floor.release if asks and floor is not None else None
 
 
 def unmeasured(row: RowId, failure: Failure) -> RowResult:
@@ -173,21 +183,22 @@ _CHANGED = {
 }
 
 
-def _change(row: RowId, delta: float, release: str) -> str:
+def change_of(row: RowId, delta: float, release: str) -> str:
+    """Say an oriented log ratio against a release in the metric's own words: ``takes 1.92× what 1.0.0 took``."""
     return _CHANGED[row.kind.family].format(x=math.exp(row.kind.sign * delta), release=release)
 
 
 def _against(row: RowId, band: RowBand, floor: Reference) -> str:
     folded = " raised to the target it met" if band.folded else ""
     numbers = f"floor {math.exp(band.floor or 0.0):.2f}{folded}, band ±{band.band_fraction or 0.0:.0%}, {band.n} pairs"
-    return f"{_change(row, band.delta_floor or 0.0, floor.release)} ({numbers})"
+    return f"{change_of(row, band.delta_floor or 0.0, floor.release)} ({numbers})"
 
 
 def _against_last(judged: Judged) -> str:
     last, band = judged.references.last, judged.band
     release = last.release if last else "the last release"
     limit = math.exp(band.threshold_last or 0.0)
-    text = f"{_change(judged.data.row, band.delta_last or 0.0, release)}, the last release"
+    text = f"{change_of(judged.data.row, band.delta_last or 0.0, release)}, the last release"
     return f"{text} (limit {limit:.2f}, {band.n} pairs)"
 
 

@@ -49,6 +49,17 @@ def test_no_leaf_buys_a_better_verdict_when_the_digest_is_made_anew(receipts):
     assert tamper.TABLE.read_text() == tamper.table(said), "run python -m tests.support.tamper"
 
 
+@pytest.mark.slow
+def test_no_leaf_of_a_batch_buys_a_better_verdict(tmp_path):
+    """A RED that the third arm has confirmed: INVALID, or still RED where nothing follows from the leaf."""
+    document = tamper.batch_receipt(tmp_path)
+    said = [*tamper.tampered(document, having="batch."), *tamper.tampered(document, having="confirmation")]
+    assert len(said) > 200
+    assert {verified.exit_status for _, _, verified in said} == {Exit.INVALID, Exit.RED}
+    unseen = {name for name, how, verified in said if how == "value" and verified.exit_status != Exit.INVALID}
+    assert unseen == tamper.BATCH_ALLOWED
+
+
 def test_every_single_number_of_the_samples_is_bound(receipts):
     """All stamps, not one of each kind: a change of 1 % is caught by recomputation even when the digest is made anew."""
     good, _ = receipts

@@ -64,7 +64,16 @@ def make_receipt(params, run, floor=None, besides=()):
         epoch = epoch_of(run.header, params, run.starts)
         standing = standing.model_copy(update={"epoch_sha256": epoch.sha256})
     data = compose_receipt(
-        Inputs(run.header, run.starts, run.identities, standing, reference, run.calibration, besides=besides),
+        Inputs(
+            run.header,
+            run.starts,
+            run.identities,
+            standing,
+            reference,
+            run.calibration,
+            batch=run.batch,
+            besides=besides,
+        ),
         finished_utc="2026-01-05T02:31:00Z",
         baseline_sha256=HEX if floor else None,
         reference_sha256=HEX if floor else None,

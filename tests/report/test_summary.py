@@ -7,9 +7,12 @@ import fakes
 import pytest
 from rich.console import Console
 
+from lqw.outcomes import Purpose
 from lqw.report import gather_receipt, gather_run, render
 from lqw.report.markdown import MOST_LINES, summary_md
 from lqw.report.terminal import print_facts
+from lqw.testing.batches import with_batch
+from lqw.testing.synthetic import synthetic_run
 
 KINDS = ("PASS", "RED", "UNDECIDED", "VOID", "FLOOR", "INVALID", "FAILED", "INCOMPLETE", "FULL")
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -106,3 +109,21 @@ def test_terminal_page_and_summary_tell_the_same_in_the_same_order(pages):
         assert places == sorted(places)
         for short in ("ttft@128", "decode", "rss_peak"):
             assert short in text
+
+
+@pytest.mark.parametrize(("earlier", "word"), [({}, "CONFIRMED"), ({"decode": 0.5}, "NOT CONFIRMED")])
+def test_page_summary_terminal_and_junit_name_the_third_arm(tmp_path, earlier, word):
+    params, slow = fakes.make_params(rows=("ttft@128", "decode")), {"decode": 0.5}
+    floor = fakes.floor_of(fakes.make_params("1.0.0", rows=("ttft@128", "decode")))
+    run = synthetic_run(params, Purpose.GATE, sd=0.02, seed=3, effects=slow)
+    receipt = fakes.make_receipt(params, with_batch(run, params, effects=slow, earlier_effects=earlier, sd=0.02), floor)
+    fakes.write_run(tmp_path / "run", receipt)
+    render(tmp_path / "run")
+    page, summary = ((tmp_path / "run" / name).read_text() for name in ("report.html", "summary.md"))
+    assert '<h2 id="third">' in page
+    assert f"1 {word.lower()}." in page
+    assert f"comparator measured side by side once more: 1 {word.lower()}." in summary.replace("\\", "")
+    said = io.StringIO()
+    print_facts(gather_run(tmp_path / "run"), Console(file=said, width=400))
+    assert f"third arm gemma3-270m/decode: {word} in 7 tuples: is 0.5" in said.getvalue() or earlier
+    assert f"{word} in 7 tuples" in said.getvalue()

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from lqw.canonical import loads_strict
 from lqw.errors import Exit
-from lqw.outcomes import Outcome
+from lqw.outcomes import Outcome, Purpose
 from lqw.receipt import verify_receipt
 from lqw.receipt.build import seal
-from lqw.testing.receipts import adopt_floor, gate_receipt
-from lqw.testing.synthetic import synthetic_params
+from lqw.testing.batches import with_batch
+from lqw.testing.receipts import adopt_floor, gate_receipt, receipt_of
+from lqw.testing.synthetic import synthetic_params, synthetic_run
 
 TABLE = Path(__file__).parents[2] / "docs" / "receipt" / "tamper.md"
 HOW = ("value", "type", "removed", "duplicated")
@@ -67,6 +68,21 @@ OPTIONAL = {
     "standing.retired", "standing.remeasure", "standing.targets_met", "standing.tau",
     "identities.*.twins", "identities.*.answers.*.margins",
 }  # fmt: skip
+
+# The same of a confirmation batch, and what the declaration says for people: an old build is held to the receipt that
+# set the floor when it is measured, from the store; its own receipt names binary and version of what ran.
+BATCH_ALLOWED = {f"batch.{name}" for name in ALLOWED if name.startswith("starts.")} | {
+    "batch.declared.declared_utc",
+    "batch.declared.earlier.1.0.0.settings.threads",
+}
+
+
+def batch_receipt(folder):
+    """Return a RED that a third arm has confirmed."""
+    store = adopt_floor(folder, synthetic_params(rows=ROWS, release="1.0.0", repeats=1))
+    params, slow = synthetic_params(rows=ROWS, release="1.1.0", repeats=1), {"ttft@16": 3.0}
+    run = with_batch(synthetic_run(params, Purpose.GATE, seed=3, effects=slow), params, effects=slow)
+    return loads_strict(receipt_of(run, store))
 
 
 # Bound where it decides: the last start may stand at a higher position, since the order of the starts stays what it was.
@@ -167,9 +183,14 @@ def other_type(old):
     return "1" if isinstance(old, bool | int | float) else 1 if isinstance(old, str) else "x"
 
 
-def tampered(document):
-    """Yield (kind of leaf, how it was changed, what the verifier said), the digest made anew each time."""
+def tampered(document, *, having=""):
+    """Yield (kind of leaf, how it was changed, what the verifier said), the digest made anew each time.
+
+    *having* takes only the kinds that have this in their name.
+    """
     for name, paths in kinds_of_leaf(document).items():
+        if having not in name:
+            continue
         for how in HOW:
             edited = None if name == "digest" else changed(document, paths[0], how)
             if edited is not None:
@@ -191,7 +212,8 @@ left as it was, every edit of any byte is INVALID by the digest alone (or by the
 `schema`: types, lengths, missing and unknown fields. `structure`: not the shape that the receipt's own plan demands.
 `recompute`: it does not follow from the samples. `–`: nothing follows from it, and the verdict stays what it was (never
 a better one); only a signature can bind these. A dash under *removed* also marks optional fields at their default.
-`duplicated` is for items of lists; a duplicate key is refused everywhere.
+`duplicated` is for items of lists; a duplicate key is refused everywhere. The starts of a confirmation batch
+(`batch.starts`) are held as `starts` are, and a test goes through every kind of leaf of a batch as well.
 
 | field | value | type | removed | duplicated |
 |---|---|---|---|---|

@@ -21,7 +21,7 @@ from lqw.outcomes import Arm, Purpose
 from lqw.params import load_params
 from lqw.plan import build_plan
 from lqw.verdict import Standing
-from tests.support.fake_params import ENVIRONMENT, write_params
+from tests.support.fake_params import ENVIRONMENT, NO_THIRD, write_params
 
 CALIBRATION = Calibration(Load(1, 5.0, 40, 5), 0.1, 0.2, 0.01, 0.02, 0.1)
 
@@ -29,7 +29,8 @@ CALIBRATION = Calibration(Load(1, 5.0, 40, 5), 0.1, 0.2, 0.01, 0.02, 0.1)
 def _collect(params, run_dir):
     run_dir.mkdir(exist_ok=True)
     plan = build_plan(params, Purpose.GATE)
-    return collect(params, plan, run_dir, run_id="test", standing_of=lambda *_: Standing(), progress=lambda _: None)
+    rest = {"standing_of": lambda *_: Standing(), "third": NO_THIRD, "progress": lambda _: None}
+    return collect(params, plan, run_dir, run_id="test", **rest)
 
 
 @pytest.fixture(scope="module")
@@ -151,14 +152,14 @@ def test_an_arm_that_runs_other_bytes_than_before_is_refused(recorded, replayed,
 CHILD = """\
 import sys
 from pathlib import Path
-from lqw.collect import collect
+from lqw.collect import ThirdArm, collect
 from lqw.outcomes import Purpose
 from lqw.params import load_params
 from lqw.plan import build_plan
 from lqw.verdict import Standing
 params = load_params(sys.argv[1])
 collect(params, build_plan(params, Purpose.GATE), Path(sys.argv[2]), run_id="test",
-        standing_of=lambda *_: Standing(), progress=lambda event: print(event["event"], flush=True))
+        standing_of=lambda *_: Standing(), third=ThirdArm({}, claim=print, voids=dict), progress=lambda event: print(event["event"], flush=True))
 """
 
 

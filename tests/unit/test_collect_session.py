@@ -20,7 +20,7 @@ from lqw.outcomes import Arm, Purpose, Reason
 from lqw.params import load_params
 from lqw.plan import build_plan
 from lqw.verdict import Standing
-from tests.support.fake_params import ENVIRONMENT, write_params
+from tests.support.fake_params import ENVIRONMENT, NO_THIRD, write_params
 from tests.support.one_start import one_start
 
 ROWS = ("ttft@512", "prefill@512", "decode")
@@ -44,6 +44,7 @@ def _collect(params, run_dir, events=None):
         run_dir,
         run_id="test",
         standing_of=lambda *_: Standing(),
+        third=NO_THIRD,
         progress=(events if events is not None else []).append,
     )
 
@@ -122,14 +123,14 @@ def test_an_arm_that_never_starts_is_given_up_after_two_starts(tmp_path):
 _CHILD = """\
 import sys
 from pathlib import Path
-from lqw.collect import collect
+from lqw.collect import ThirdArm, collect
 from lqw.outcomes import Purpose
 from lqw.params import load_params
 from lqw.plan import build_plan
 from lqw.verdict import Standing
 params = load_params(sys.argv[1])
 collect(params, build_plan(params, Purpose.GATE), Path(sys.argv[2]), run_id="test",
-        standing_of=lambda *_: Standing(), progress=lambda event: print(event["event"], flush=True))
+        standing_of=lambda *_: Standing(), third=ThirdArm({}, claim=print, voids=dict), progress=lambda event: print(event["event"], flush=True))
 """
 
 
@@ -197,7 +198,7 @@ def test_one_writer_at_a_time(tmp_path):
         (b"", "no whole line"),
         (b'{"kind":"header"', "no whole line"),
         (b'{"kind":"start"}\n', "line 1"),
-        (b'{"kind":"other"}\n', "not a header, start, identity or beside"),
+        (b'{"kind":"other"}\n', "not a record of a journal"),
         (b"not json\n", "line 1"),
     ],
 )

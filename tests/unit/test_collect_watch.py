@@ -14,7 +14,7 @@ from lqw.params import load_params
 from lqw.plan import build_plan
 from lqw.verdict import Standing
 from tests.support.fake_nvml import FakeNvml, gpu_of
-from tests.support.fake_params import ENVIRONMENT, write_params
+from tests.support.fake_params import ENVIRONMENT, NO_THIRD, write_params
 from tests.support.one_start import one_start
 
 
@@ -37,6 +37,7 @@ def _collect(params, run_dir, monkeypatch, gpu):
         run_dir,
         run_id="test",
         standing_of=lambda *_: Standing(),
+        third=NO_THIRD,
         progress=lambda _: None,
     )
 

@@ -11,7 +11,7 @@ from lqw.errors import IntegrityError
 from lqw.metrics import RowId
 from lqw.noise.rows import Call, Reference, RowBand, RowData, RowReferences
 from lqw.outcomes import Outcome, Purpose, Reason, RowState, RowVerdict
-from lqw.verdict.results import Counts, GuardFinding, SuiteResult, judgement_from_json, judgement_to_json
+from lqw.verdict.results import Confirmation, Counts, GuardFinding, SuiteResult, judgement_from_json, judgement_to_json
 from lqw.verdict.rows import Judged, _too_good, row_result, unmeasured, void
 from lqw.verdict.sentence import UNCONFIRMED, Findings, reasons_of, sentence_of
 from tests.support import synthetic as syn
@@ -267,8 +267,12 @@ def test_reasons_stand_in_the_order_of_their_weight_and_the_sentence_names_three
     )
     assert reasons_of(found) == reasons
     assert _sentence(Outcome.INVALID, found) == "INVALID: edited; blocked; cannot tell; and 11 more."
-    confirmed = [dataclasses.replace(found, rows=[rows[4].model_copy(update={"confirmed": True})])]
-    assert UNCONFIRMED not in reasons_of(confirmed[0])
+    confirmed = dataclasses.replace(found, rows=[rows[4].model_copy(update={"confirmed": True})])
+    assert UNCONFIRMED in reasons_of(confirmed)  # the family is not
+    third = Confirmation(state="CONFIRMED", release="1.0.0", text="CONFIRMED in 7 tuples: 0.900×")
+    both = dataclasses.replace(confirmed, suites=[suite.model_copy(update={"confirmation": third})])
+    assert UNCONFIRMED not in reasons_of(both)
+    assert any(reason.endswith("(RED below 0.970); CONFIRMED in 7 tuples: 0.900×") for reason in reasons_of(both))
 
 
 def test_a_floor_says_rows_and_pairs():

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from lqw.errors import UsageError
 from lqw.outcomes import Purpose
 from lqw.pipeline.artefacts import write_artefact
-from lqw.pipeline.runs import JOURNAL
+from lqw.pipeline.runs import JOURNAL, utc_now
 from lqw.pipeline.shown import Table
-from lqw.pipeline.steps.shared import held_baseline
+from lqw.pipeline.steps.shared import held_baseline, load_reference
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lqw.collect import CollectSummary
+    from lqw.metrics import RowId
     from lqw.pipeline.begin import Run
-    from lqw.samples import EngineFacts, HostFacts
+    from lqw.samples import EngineFacts, Failure, HostFacts
     from lqw.verdict import Standing
 
 __all__ = ["collect", "show_plan", "write_collected"]
@@ -28,14 +32,50 @@ def show_plan(run: Run) -> Table:
 
 def collect(run: Run) -> CollectSummary:
     """Measure: start engines, time requests, journal every start; resumes what the journal already holds."""
-    from lqw.collect import collect as measure  # noqa: PLC0415 - sockets and engines, for notebook 10 alone
+    from lqw.collect import ThirdArm  # noqa: PLC0415 - sockets and engines, for notebook 10 alone
+    from lqw.collect import collect as measure  # noqa: PLC0415
+    from lqw.params.earlier import load_earlier  # noqa: PLC0415
 
     def standing_of(host: HostFacts, comparator: EngineFacts, models: dict[str, str]) -> Standing:
         return _standing_now(run, host, comparator, models)
 
     return measure(
-        run.params, run.plan, run.folder.path, run_id=run.info.run_id, standing_of=standing_of, progress=run.progress
+        run.params,
+        run.plan,
+        run.folder.path,
+        run_id=run.info.run_id,
+        standing_of=standing_of,
+        third=ThirdArm(
+            earlier=load_earlier(Path(run.info.params_file), run.info.host),
+            claim=lambda subject: _claim(run, subject),
+            voids=lambda calibration: _voids(run, calibration),
+        ),
+        progress=run.progress,
     )
+
+
+def _claim(run: Run, subject_sha256: str) -> None:
+    """Lay this run's claim to the one confirmation batch of its candidate; UsageError where another run has it."""
+    from lqw.receipt.claims import BatchClaim, claim_batch  # noqa: PLC0415
+    from lqw.receipt.store import Store  # noqa: PLC0415
+
+    claim = BatchClaim(
+        run_id=run.info.run_id,
+        release=run.params.release.release,
+        subject_sha256=subject_sha256,
+        declared_utc=utc_now(),
+    )
+    claim_batch(Store(run.info.store), run.info.host, claim)
+
+
+def _voids(run: Run, calibration: Mapping[str, Any]) -> dict[RowId, Failure]:
+    """Return the rows of the journal as it is whose numbers will not count: wrong tokens, or a late client."""
+    from lqw.journal import read_journal  # noqa: PLC0415
+    from lqw.pipeline.steps.tokens import judge_tokens  # noqa: PLC0415
+    from lqw.receipt.client import client_voids  # noqa: PLC0415
+
+    tokens = judge_tokens(run, read_journal(run.folder.journal), load_reference(run))
+    return {**client_voids(calibration, run.plan.rows), **tokens.voids}
 
 
 def _standing_now(run: Run, host: HostFacts, comparator: EngineFacts, models: dict[str, str]) -> Standing:

@@ -50,6 +50,7 @@ def rejudged(run: Run, samples: Journal, standing: Standing) -> Rejudged:
             reference=load_reference(run),
             calibration=collected.get("calibration"),
             parity=load_parity(run),
+            batch=samples.batch,
         )
     )
 

@@ -1,0 +1,85 @@
+"""What the store has to say before anything is started: who is not measured again, and what an old build must be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lqw.canonical import read_json
+from lqw.errors import ParamsError, UsageError
+from lqw.outcomes import Arm, Outcome
+from lqw.params.earlier import earlier_file, load_earlier
+from lqw.receipt.claims import claim_of
+from lqw.receipt.store import Store
+from lqw.receipt.subject import subject_sha256
+
+if TYPE_CHECKING:
+    from lqw.params import Params
+    from lqw.receipt.store import Attempt
+
+__all__ = ["refuse_other_builds", "refuse_second_attempt"]
+
+
+def refuse_second_attempt(params: Params, root: Path, run_id: str | None) -> None:
+    """Refuse a candidate that was RED, or whose confirmation batch another run has begun.
+
+    Looks at the bytes on disk, so it knows before a start; a candidate without a binary of its own (the embedded
+    engine) is known when it runs, and refused when its receipt is stored.
+
+    Parameters
+    ----------
+    run_id : str or None
+        Of the run that is resumed: it may go on with what it began.
+
+    Raises
+    ------
+    UsageError
+        Naming the receipt or the run.
+    """
+    from lqw.engines.binaries import file_sha256  # noqa: PLC0415 - not for a replay
+
+    spec, host, store = params.release.subject, params.host.name, Store(root)
+    if spec.binary is None:
+        return
+    models = {model.name: model.sha256 for model in params.release.models}
+    subject = subject_sha256(spec, file_sha256(spec.binary), models)
+    named = bool(load_earlier(Path(params.path), host))
+    store.refuse_repeat(host, subject, confirmed_by=run_id if named else None)
+    claim = claim_of(store, host, subject)
+    if claim is None or claim.run_id == run_id:
+        return
+    if any(one.run_id == claim.run_id for one in store.attempts(host, claim.release)):
+        return  # that run ended; this one may be measured, but gets no batch of its own
+    raise UsageError(
+        f"run {claim.run_id} has begun the one confirmation batch of this candidate ({claim.declared_utc}) "
+        "and has not ended",
+        remedy=f"go on with it: --resume its folder (runs/{claim.run_id}, if it was not named otherwise)",
+    )
+
+
+def refuse_other_builds(params: Params, root: Path) -> None:
+    """Refuse an old build that is not the one whose receipt lies in the store; ParamsError names the release."""
+    host, store = params.host.name, Store(root)
+    for release, spec in load_earlier(Path(params.path), host).items():
+        released = [one for one in store.attempts(host, release) if one.outcome in (Outcome.FLOOR, Outcome.PASS)]
+        subjects = {one.subject_sha256 for one in released}
+        declared = {subject_sha256(spec, spec.sha256 or _ran(one), _models(one)) for one in released}
+        if released and not subjects & declared:
+            raise ParamsError(
+                file=str(earlier_file(Path(params.path), host)),
+                field=f"releases.{release}",
+                value=spec.binary or spec.engine,
+                problem=f"is not what set the floor: {released[-1].path.name} was measured with another binary, "
+                "other settings or another environment",
+                remedy=f"declare it as {release} was declared when it was measured",
+            )
+
+
+def _ran(attempt: Attempt) -> str:
+    """Return the hash of the candidate that a receipt was measured with."""
+    starts = read_json(attempt.path)["starts"]
+    return next((one["engine"]["binary_sha256"] for one in starts if one["arm"] == Arm.SUBJECT and one["engine"]), "")
+
+
+def _models(attempt: Attempt) -> dict[str, str]:
+    return dict(read_json(attempt.path)["header"]["models"])

@@ -1,0 +1,211 @@
+"""The third arm: what a batch says of rows and families, what makes it no evidence, and what its verifier refuses."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lqw.canonical import loads_strict
+from lqw.errors import Exit, IntegrityError
+from lqw.journal import parse_journal
+from lqw.outcomes import Arm, BatchArm, Outcome, Purpose, Reason
+from lqw.plan import batch_starts, build_plan
+from lqw.receipt import verify_receipt
+from lqw.samples import Failure
+from lqw.testing.batches import with_batch
+from lqw.testing.receipts import adopt_floor, receipt_of
+from lqw.testing.synthetic import synthetic_params, synthetic_run
+from lqw.verdict.confirm import confirm_limit
+
+ROWS = ("ttft@16", "decode")
+FAMILY = ("ttft@16", "ttft@32", "ttft@64", "ttft@128", "ttft@256", "ttft_cached@512")
+SLOW, FAST = {"ttft@16": 1.6}, {"ttft@16": 0.6}
+CANDIDATE = synthetic_params(rows=ROWS, release="1.1.0", repeats=1)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    params = synthetic_params(rows=ROWS, release="1.0.0", repeats=1)
+    return adopt_floor(tmp_path_factory.mktemp("store"), params, sd=0.02)
+
+
+def _run(effects):
+    return synthetic_run(CANDIDATE, Purpose.GATE, seed=3, effects=effects, sd=0.02)
+
+
+def _verified(run, store):
+    return verify_receipt(receipt_of(run, store))
+
+
+def _judged(store, effects, again, earlier):
+    """Judge a run, and a batch in which the candidate and the earlier release have other *effects*."""
+    run = with_batch(_run(effects), CANDIDATE, effects=again, earlier_effects=earlier, sd=0.02)
+    verified = _verified(run, store)
+    assert verified.problems == ()
+    return verified.judgement
+
+
+def test_the_limit_is_that_of_the_design():
+    assert confirm_limit(0.03, 11.0, 7) == pytest.approx(stats.t.isf(0.05, 11.0) * 0.03 * math.sqrt(2 / 7), rel=1e-12)
+
+
+def test_a_loss_that_comes_back_beside_the_old_release_is_red(store):
+    judgement = _judged(store, SLOW, SLOW, {})
+    row = judgement.rows[0]
+    assert (judgement.outcome, row.verdict, row.confirmed) == (Outcome.RED, "RED", True)
+    assert (row.confirmation.state, row.confirmation.release, row.confirmation.n) == ("CONFIRMED", "1.0.0", 7)
+    assert row.confirmation.difference == pytest.approx(1 / 1.45, rel=0.05)  # 15 ms of it are not prefill
+    assert row.confirmation.earlier_ratio == pytest.approx(1.0, rel=0.05)
+    assert judgement.rows[1].confirmation is None
+    assert "CONFIRMED in 7 tuples" in judgement.sentence
+    assert not any("UNCONFIRMED" in reason for reason in judgement.reasons)
+
+
+def test_a_loss_that_the_old_release_shares_is_shift_and_blocks_as_undecided(store):
+    judgement = _judged(store, SLOW, SLOW, SLOW)
+    row = judgement.rows[0]
+    assert (judgement.outcome, row.verdict, row.confirmed) == (Outcome.UNDECIDED, "SHIFT", False)
+    assert judgement.exit_status is Exit.UNDECIDED
+    assert row.confirmation.state == "NOT CONFIRMED"
+    assert row.confirmation.difference == pytest.approx(1.0, rel=0.05)
+    assert "the machine has moved" in judgement.sentence
+
+
+@pytest.mark.parametrize(
+    ("again", "earlier", "outcome", "verdict"),
+    [
+        (FAST, {}, Outcome.PASS, "IMPROVED"),
+        (FAST, FAST, Outcome.UNDECIDED, "SHIFT"),
+        ({"ttft@16": 0.9}, {}, Outcome.UNDECIDED, "SHIFT"),  # a gain, but not the one that was measured
+    ],
+)
+def test_a_gain_that_is_too_good_passes_only_if_it_comes_back_whole(store, again, earlier, outcome, verdict):
+    assert _verified(_run(FAST), store).judgement.rows[0].verdict == "SUSPECT"
+    judgement = _judged(store, FAST, again, earlier)
+    assert (judgement.outcome, judgement.rows[0].verdict) == (outcome, verdict)
+
+
+def test_without_a_batch_red_is_unconfirmed_and_a_passing_run_asks_for_none(store):
+    judgement = _verified(_run(SLOW), store).judgement
+    assert (judgement.outcome, judgement.rows[0].confirmed, judgement.rows[0].confirmation) == (
+        Outcome.RED, False, None,
+    )  # fmt: skip
+    assert [reason for reason in judgement.reasons if reason.startswith("RED-UNCONFIRMED: no third arm was measured")]
+    assert _verified(_run({}), store).judgement.outcome is Outcome.PASS
+
+
+def test_half_a_batch_confirms_nothing(store):
+    whole = with_batch(_run(SLOW), CANDIDATE, effects=SLOW)
+    half = replace(whole, batch=whole.batch.model_copy(update={"starts": whole.batch.starts[:11]}))
+    verified = _verified(half, store)
+    assert (verified.outcome, verified.problems) == (Outcome.RED, ())
+    assert verified.judgement.rows[0].confirmation.state == "NOT MEASURED"
+    assert "RED-UNCONFIRMED: 3 of 7 tuples with 1.0.0 were measured; it blocks either way" in verified.judgement.reasons
+
+
+def test_an_old_release_that_does_not_start_is_named(store):
+    whole = with_batch(_run(SLOW), CANDIDATE, effects=SLOW)
+    at = next(at for at, start in enumerate(whole.batch.starts) if start.arm is BatchArm.EARLIER)
+    failure = Failure(reason=Reason.FAILED_START, detail="libcuda.so.1: cannot open shared object file")
+    failed = whole.batch.starts[at].model_copy(
+        update={"failure": failure, "engine": None, "requests": [], "ready_s": None, "memory": None}
+    )
+    batch = whole.batch.model_copy(update={"starts": (*whole.batch.starts[:at], failed)})
+    judgement = _verified(replace(whole, batch=batch), store).judgement
+    told = next(reason for reason in judgement.reasons if reason.startswith("RED-UNCONFIRMED"))
+    assert "1.0.0" in told
+    assert "libcuda.so.1" in told
+
+
+@pytest.mark.parametrize(
+    ("earlier", "outcome", "state"),
+    [({}, Outcome.RED, "CONFIRMED"), (dict.fromkeys(FAMILY, 1.02), Outcome.UNDECIDED, "NOT CONFIRMED")],
+)
+def test_a_family_that_fell_a_little_everywhere_is_confirmed_as_a_family(tmp_path, earlier, outcome, state):
+    store = adopt_floor(tmp_path, synthetic_params(rows=FAMILY, release="1.0.0", repeats=1), sd=0.01)
+    params, fallen = synthetic_params(rows=FAMILY, release="1.1.0", repeats=1), dict.fromkeys(FAMILY, 1.02)
+    run = synthetic_run(params, Purpose.GATE, seed=3, effects=fallen, sd=0.01)
+    alone = verify_receipt(receipt_of(run, store)).judgement
+    assert {row.verdict for row in alone.rows} == {"PASS"}
+    assert (alone.outcome, alone.suites[0].red) == (Outcome.RED, True)
+    assert any("RED-UNCONFIRMED" in reason for reason in alone.reasons)
+    run = with_batch(run, params, effects=fallen, earlier_effects=earlier, sd=0.01)
+    judgement = verify_receipt(receipt_of(run, store)).judgement
+    assert (judgement.outcome, judgement.suites[0].confirmation.state) == (outcome, state)
+    assert f"{state} in 7 tuples" in judgement.sentence
+
+
+def _swap(batch):
+    first, second, *rest = batch.starts
+    return {"starts": (second.model_copy(update={"position": 0 + first.position}), first.model_copy(
+        update={"position": second.position}), *rest)}  # fmt: skip
+
+
+PICKED = {
+    "an order of its own": _swap,
+    "a start left out": lambda batch: {"starts": batch.starts[:4] + batch.starts[5:]},
+    "a start too many": lambda batch: {"starts": (*batch.starts, batch.starts[-1].model_copy(
+        update={"position": 10_000, "pair": 8}))},
+    "another candidate": lambda batch: {"declared": batch.declared.model_copy(update={"subject_sha256": "0" * 64})},
+    "fewer tuples": lambda batch: {"declared": batch.declared.model_copy(update={"tuples": 3})},
+    "another engine": lambda batch: {"declared": batch.declared.model_copy(
+        update={"earlier": {"1.0.0": {**batch.declared.earlier["1.0.0"], "sha256": "0" * 64}}})},
+    "before the pairs": lambda batch: {"starts": tuple(
+        one.model_copy(update={"position": at}) for at, one in enumerate(batch.starts))},
+    "two old builds": lambda batch: {"starts": tuple(
+        one.model_copy(update={"engine": one.engine.model_copy(update={"binary_sha256": "1" * 64})})
+        if one.arm is BatchArm.EARLIER and one.pair == 7 else one for one in batch.starts)},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", PICKED)
+def test_a_batch_that_was_picked_from_or_is_not_the_declared_one_is_invalid(store, how):
+    run = with_batch(_run(SLOW), CANDIDATE, effects=SLOW, earlier_effects=SLOW)
+    run = replace(run, batch=run.batch.model_copy(update=PICKED[how](run.batch)))
+    verified = _verified(run, store)
+    assert (verified.outcome, verified.exit_status) == (Outcome.INVALID, Exit.INVALID)
+    assert any(problem.field.startswith("batch.") for problem in verified.problems)
+
+
+def test_every_arm_stands_in_each_place_equally_often_and_the_seed_decides_the_order():
+    plan = build_plan(CANDIDATE, Purpose.GATE)
+    keys = batch_starts(plan, "tiny", ["1.0.0"], launches=1, tuples=6)
+    places = {arm: [key.arm for key in keys[at::3]].count(arm) for at in range(3) for arm in BatchArm}
+    assert set(places.values()) == {2}
+    assert keys == batch_starts(plan, "tiny", ["1.0.0"], launches=1, tuples=6)
+    other = build_plan(synthetic_params(rows=ROWS, seed=8), Purpose.GATE)
+    assert keys != batch_starts(other, "tiny", ["1.0.0"], launches=1, tuples=6)
+
+
+def test_the_journal_holds_one_batch_declared_before_its_first_start():
+    run = with_batch(_run(SLOW), CANDIDATE)
+    lines = list(run.lines())
+    at = next(at for at, line in enumerate(lines) if b'"kind":"batch"' in line)
+    again = parse_journal(b"".join(lines))
+    assert again.batch == run.batch
+    assert again.next_position == run.batch.starts[-1].position + 1
+    with pytest.raises(IntegrityError, match="a second confirmation batch"):
+        parse_journal(b"".join([*lines, lines[at]]))
+    with pytest.raises(IntegrityError, match="was not declared"):
+        parse_journal(b"".join(lines[:at] + lines[at + 1 :]))
+
+
+def test_a_confirmation_is_recomputed_from_the_batch(store):
+    """A SHIFT written over a confirmed RED is found, and so is a stamp of the old release that was made slower."""
+    from lqw.receipt.build import seal  # noqa: PLC0415
+
+    document = loads_strict(receipt_of(with_batch(_run(SLOW), CANDIDATE, effects=SLOW), store))
+    assert document["judgement"]["rows"][0]["confirmation"]["state"] == "CONFIRMED"
+    said = loads_strict(seal(document))
+    said["judgement"]["rows"][0]["confirmation"]["state"] = "NOT CONFIRMED"
+    assert verify_receipt(seal(said)).outcome is Outcome.INVALID
+    slower = loads_strict(seal(document))
+    for start in slower["batch"]["starts"]:
+        if start["arm"] == BatchArm.EARLIER:
+            for request in start["requests"]:
+                request["ttft_ns"] = int(request["ttft_ns"] * 1.6)
+    assert "recompute" in {problem.check for problem in verify_receipt(seal(slower)).problems}
+    assert {Arm.SUBJECT, Arm.COMPARATOR} == {start["arm"] for start in document["starts"]}
+    assert np.isfinite(document["judgement"]["rows"][0]["confirmation"]["limit"])
