@@ -7,7 +7,8 @@ Settings of the params, all optional::
 
 Every row goes by ``/v1/completions``, the route llama-server's ``/completion`` is compared with: raw text in, no chat
 template. It takes no ids, forces no length (an early end is SHORT_OUTPUT), and tells neither timings nor reuse; what
-it lacks comes from the log (:mod:`lqw.engines.apr_log`). Untimed answers go by ``/generate``, which gives exact ids.
+it lacks comes from the log (:mod:`lqw.engines.apr_log`). Untimed answers go by ``/generate``, which gives exact ids,
+and those of a serving witness by chat, which forms batches (:mod:`lqw.engines.apr_chat`).
 What a generation of apr cannot do is in :mod:`lqw.engines.apr_generations`.
 """
 
@@ -18,11 +19,11 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lqw.engines import apr_log
+from lqw.engines import apr_chat, apr_log
 from lqw.engines.adapter import Adapter, encoded, post
 from lqw.engines.apr_generations import generation_of
 from lqw.engines.base import Environment, HttpRequest, Identity
-from lqw.engines.binaries import executable_sha256
+from lqw.engines.binaries import executable_sha256, version_words
 from lqw.engines.control import ControlError
 from lqw.engines.environment import scrubbed
 from lqw.errors import ParamsError
@@ -139,23 +140,28 @@ class Apr(Adapter):
         return None
 
     def identity(self, pid: int, settings: Mapping[str, Any]) -> Identity:
-        """Return the version, and the hash of the running executable; /health's own must be the same."""
+        """Return the version with its commit, and the hash of the running executable; /health's must be the same."""
         running = executable_sha256(pid)
         said = settings.get("binary_sha256")
         if said is not None and said != running:
             raise ControlError(Reason.WRONG_PROCESS, f"/health says binary {said}, pid {pid} runs {running}")
-        return Identity(version=f"apr {settings['version']}", build=str(settings["version"]), binary_sha256=running)
+        version = str(settings["version"])
+        words = version_words(f"/proc/{pid}/exe", running)
+        told = words if words.startswith(f"apr {version}") else f"apr {version}"
+        return Identity(version=told, build=version, binary_sha256=running)
 
     def request_body(
         self, kind: str, prompt: Prompt, n_predict: int, *, cache: bool, stream: bool, slot: int | None = None
     ) -> HttpRequest:
-        """Return a greedy completion, or for ``identity`` a ``/generate``; reuse and slots cannot be chosen."""
+        """Return a greedy completion, ``/generate`` for ``identity``, chat for ``witness``; reuse cannot be chosen."""
         del cache, slot
         if prompt.text is None:
             raise ValueError("apr takes text, and this prompt has none")
         body: dict[str, Any] = {"prompt": prompt.text, "max_tokens": n_predict, "temperature": 0.0}
         if kind == "identity":
             return post("/generate", body)
+        if kind == "witness":
+            return post(apr_chat.ROUTE, apr_chat.chat_body(prompt.text, n_predict))
         return post(ROUTE, {"model": "m", **body, "stream": stream})
 
     def tokenize(self, control: Control, text: str) -> list[int]:
@@ -163,8 +169,10 @@ class Apr(Adapter):
         return _generated(control.post("/generate", encoded({"prompt": text, "max_tokens": 1, "temperature": 0.0})))[0]
 
     def answer(self, control: Control, request: HttpRequest, blank: Answer) -> Answer:
-        """Send a ``/generate``; its ids are those of the prompt and the answer."""
+        """Send a ``/generate``, whose ids are those of the prompt and the answer, or a chat."""
         value = control.post(request.path, request.body)
+        if request.path == apr_chat.ROUTE:
+            return blank.model_copy(update=apr_chat.chat_fields(value))
         prompt, generated = _generated(value)
         wanted = int(json.loads(request.body)["max_tokens"])
         return blank.model_copy(

@@ -207,7 +207,9 @@ class Engine(Protocol):
     def request_body(
         self, kind: str, prompt: Prompt, n_predict: int, *, cache: bool, stream: bool, slot: int | None = None
     ) -> HttpRequest:
-        """Return the greedy request for one step kind (``cold decode agg cached identity``).
+        """Return the greedy request for one step kind (``cold decode agg cached identity witness``).
+
+        ``witness`` goes by the route whose requests form batches, and its answer names the ids it can.
 
         Exactly *n_predict* tokens are forced where the engine can. *cache* allows reuse of a prefix; *slot* pins
         the request to one slot, where the engine has such a word.

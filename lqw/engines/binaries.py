@@ -1,4 +1,4 @@
-"""Hashes of what runs: the executable of a living process, or a library it has mapped. Cached by file identity."""
+"""What runs: the hash of a living process's executable or mapped library, and its own version words. Cached."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from lqw.engines.control import ControlError
+from lqw.engines.environment import scrubbed
+from lqw.host.once import run_once
 from lqw.outcomes import Reason
 
-__all__ = ["executable_sha256", "file_sha256", "mapped_sha256"]
+__all__ = ["executable_sha256", "file_sha256", "mapped_sha256", "version_words"]
 
+_VERSION_S = 20.0
 _DELETED = " (deleted)"
 
 
@@ -58,3 +61,11 @@ def mapped_sha256(pid: int, name: str) -> str:
                 Reason.WRONG_PROCESS, f"{Path(path).name} on disk is no longer what pid {pid} has mapped"
             )
     raise ControlError(Reason.WRONG_PROCESS, f"pid {pid} has mapped no {name}")
+
+
+@lru_cache(maxsize=64)
+def version_words(program: str, sha256: str) -> str:
+    """Return the first line of ``PROGRAM --version``, asked once for each *sha256*; nothing where it says none."""
+    del sha256  # the cache's key: the same bytes say the same
+    done = run_once([program, "--version"], env=scrubbed(os.environ, {}).variables, timeout_s=_VERSION_S)
+    return done.out.strip().partition("\n")[0] if done.status == 0 else ""

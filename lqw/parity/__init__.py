@@ -5,7 +5,8 @@ files is :mod:`.files`; talking to an engine is :mod:`.witness`.
 """
 
 from lqw.params.parity import BlessedSpec, ThresholdsSpec
-from lqw.parity.blessed import UnderTest, commit_of, judge_blessed, judge_release
+from lqw.parity.blessed import UnderTest, judge_blessed, judge_release
+from lqw.parity.commits import commit_of
 from lqw.parity.judge import judge_record
 from lqw.parity.serving import judge_serving
 from lqw.parity.verdict import ParityVerdict, Shape, Word

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lqw.errors import Exit
+from lqw.parity.commits import commit_of, same_commit
 from lqw.parity.judge import judge_record
 from lqw.parity.serving import judge_serving
 from lqw.parity.verdict import ParityVerdict, Word
@@ -16,16 +16,9 @@ if TYPE_CHECKING:
 
     from lqw.params.parity import BlessedSpec, ParityParams, ThresholdsSpec
 
-__all__ = ["KINDS", "BlessedVerdict", "UnderTest", "commit_of", "judge_blessed", "judge_release"]
+__all__ = ["KINDS", "BlessedVerdict", "UnderTest", "judge_blessed", "judge_release"]
 
 KINDS = ("m1", "serving")
-_COMMIT = re.compile(r"\(([0-9a-f]{7,40})\)")
-
-
-def commit_of(version: str, build: str = "") -> str:
-    """Return the commit that an engine's version words name in brackets, else its build."""
-    found = _COMMIT.search(version) or _COMMIT.search(build)
-    return found[1] if found else build
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +41,9 @@ class UnderTest:
             if measured == sha256:
                 return None
             return f"the receipt is of binary {str(measured)[:12]}, the one under test is {sha256[:12]}"
-        told = receipt.get("commit") if kind == "serving" else commit_of(str(receipt.get("apr_version", "")))
-        if self.commit and told == self.commit:
+        words = str(receipt.get("commit" if kind == "serving" else "apr_version") or "")
+        told = words if kind == "serving" else commit_of(words, words)
+        if same_commit(told, self.commit):
             return None
         return f"the receipt is of commit {told or '(absent)'!s:.40}, the one under test is {self.commit or 'unknown'}"
 

@@ -1,12 +1,14 @@
 """Taking a serving witness: c simultaneous greedy requests against the single stream, at the batch that formed.
 
-The single stream is asked twice first: an engine that disagrees with itself is no reference. All requests of a band
-carry the same prompt, so every slot must give the reference's tokens (PARITY, "Measuring it here").
+The single stream is asked twice first: an engine that disagrees with itself is no reference. One request before these
+is thrown away: engines check themselves at it, and those that keep prefixes answer every later one from theirs. All
+requests of a band carry the same prompt, so every slot must give the reference's tokens (PARITY, "Measuring it here").
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import json
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +17,7 @@ from lqw.canonical import sha256_json
 from lqw.correctness.detectors import CONSTANT_RUN, longest_run
 from lqw.engines.control import Control, ControlError
 from lqw.engines.together import together
-from lqw.parity.blessed import commit_of
+from lqw.parity.commits import commit_of
 from lqw.parity.serving import BATCH, PROBE, WITNESS_VERSION
 from lqw.parity.telemetry import Formed, LlamaTelemetry, LogTelemetry
 from lqw.samples import Answer
@@ -24,14 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from lqw.engines.base import Engine, Prompt
+    from lqw.engines.base import Engine, HttpRequest, Prompt
     from lqw.engines.running import RunningEngine
     from lqw.parity.telemetry import Telemetry
     from lqw.samples import EngineFacts
 
 __all__ = ["Target", "common_prefix", "judge_band", "take_witness"]
 
-SAMPLER = {"temperature": 0, "top_k": 1, "ignore_eos": True, "cache_prompt": False}
+SAMPLER = ("temperature", "top_k", "ignore_eos", "cache_prompt", "seed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +62,14 @@ class Target:
         with Control(self.host, self.port) as control:
             return self.engine.tokenize(control, text)
 
+    def request(self, prompt: Prompt, tokens: int) -> HttpRequest:
+        """Return the request of every answer."""
+        return self.engine.request_body("witness", prompt, tokens, cache=False, stream=False)
+
     def ask(self, prompt: Prompt, tokens: int, slot: int, shape: str) -> Answer:
         """Return one greedy answer; a failed request is an answer with a failure."""
         blank = Answer(prompt="witness", shape=shape, repeat=slot, text="")
-        request = self.engine.request_body("identity", prompt, tokens, cache=False, stream=False)
+        request = self.request(prompt, tokens)
         try:
             with Control(self.host, self.port, timeout_s=600.0) as control:
                 return self.engine.answer(control, request, blank)
@@ -178,7 +184,9 @@ def take_witness(
         ``exit`` is 0 where every band passed, 1 where one failed, 3 where one could not be measured. The judge is
         :func:`lqw.parity.serving.judge_serving`, which trusts none of these words.
     """
-    first, second = (target.ask(prompt, tokens, repeat, "single") for repeat in range(2))
+    _, first, second = (target.ask(prompt, tokens, repeat, "single") for repeat in range(3))
+    request = target.request(prompt, tokens)
+    body = json.loads(request.body)
     reference = first.ids or []
     stable = bool(reference) and first.ids == second.ids
     bands = [_band(target, prompt, tokens, c, reference) for c in concurrencies] if stable else []
@@ -198,5 +206,6 @@ def take_witness(
         "model": dict(model),
         "prompt_sha256": sha256_json(list(prompt.ids)),
         "reference": {"stable": stable, "tokens": len(reference), "ids": reference},
-        "sampler": SAMPLER,
+        "route": request.path,
+        "sampler": {name: body[name] for name in SAMPLER if name in body},
     }

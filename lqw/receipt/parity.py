@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lqw.outcomes import Arm, Purpose
-from lqw.parity.blessed import BlessedVerdict, UnderTest, commit_of, judge_release
+from lqw.parity.blessed import BlessedVerdict, UnderTest, judge_release
+from lqw.parity.commits import commit_of
 from lqw.parity.verdict import ParityVerdict, Word
 from lqw.verdict.results import Effect, GuardFinding
 

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from lqw.outcomes import Arm
+from lqw.parity.commits import same_commit
 from lqw.release.findings import Finding, invalid, undecided
 
 if TYPE_CHECKING:
@@ -15,16 +16,10 @@ if TYPE_CHECKING:
     from lqw.receipt.schema import Receipt
     from lqw.release.git import Repository
 
-__all__ = ["code_findings", "identity_findings", "same_commit"]
+__all__ = ["code_findings", "identity_findings"]
 
 _HEX = re.compile(r"(?<![0-9a-f])[0-9a-f]{7,40}(?![0-9a-f])")
 MOST = 5
-
-
-def same_commit(one: str, other: str) -> bool:
-    """Return whether two commit ids, whole or cut short, are one: the shorter begins the longer (PITFALLS 11)."""
-    short, long = sorted((one.lower(), other.lower()), key=len)
-    return bool(short) and long.startswith(short)
 
 
 def identity_findings(subject: EngineSpec, receipt: Receipt, path: str, host: str) -> Iterator[Finding]:

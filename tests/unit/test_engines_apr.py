@@ -1,6 +1,7 @@
 """apr's adapter: command line, checks, generations, what is read from its log; recorded exchanges of a real one."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,10 +9,11 @@ import pytest
 
 from lqw.collect.streams import understand
 from lqw.collect.wire import read_response
-from lqw.engines import apr_log
+from lqw.engines import apr, apr_log
 from lqw.engines.apr import Apr
 from lqw.engines.apr_generations import GENERATIONS, generation_of
 from lqw.engines.base import Prompt, StartRequest, Where
+from lqw.engines.binaries import version_words
 from lqw.engines.control import ControlError
 from lqw.engines.registry import get_engine
 from lqw.errors import ParamsError
@@ -170,6 +172,56 @@ def test_an_answer_has_exact_ids():
     assert got.text.split()[0] == "thigh"
     assert Apr().tokenize(control, "The quick brown fox") == recorded["token_ids"][:4]
     assert control.sent["max_tokens"] == 1
+
+
+CHAT = json.loads((FIXTURES / "exchanges" / "apr_chat.json").read_text())
+
+
+def test_a_witness_goes_by_the_route_that_forms_batches_and_has_ids():
+    """PITFALLS 68: completions queue for a lock, chat batches."""
+    request = Apr().request_body("witness", TEXT, 24, cache=False, stream=False)
+    body = json.loads(request.body)
+    assert request.path == "/v1/chat/completions"
+    assert (body["messages"], body["max_tokens"]) == ([{"role": "user", "content": "The quick"}], 24)
+    assert (body["temperature"], body["ignore_eos"], body["logprobs"], body["stream"]) == (0.0, True, True, False)
+    got = Apr().answer(Answers(v1_chat_completions=CHAT), request, Answer(prompt="w", shape="s", repeat=3, text=""))
+    assert (got.repeat, got.prompt_tokens, len(got.ids), got.ids[0], got.finish) == (3, 21, 24, 68397, "length")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"usage": {"prompt_tokens": 21, "completion_tokens": 23}},
+        {"usage": {}},
+        {"choices": []},
+        {"choices": [{"message": {"content": "x"}, "finish_reason": "length"}]},
+    ],
+)
+def test_a_chat_whose_ids_are_missing_or_miscounted(change):
+    request = Apr().request_body("witness", TEXT, 24, cache=False, stream=False)
+    with pytest.raises(ControlError, match="/v1/chat/completions"):
+        Apr().answer(
+            Answers(v1_chat_completions={**CHAT, **change}), request, Answer(prompt="w", shape="s", repeat=0, text="")
+        )
+
+
+def test_the_commit_comes_from_the_running_program_since_health_names_none(monkeypatch):
+    words = {"said": "apr 0.72.3 (9c34b9a91)"}
+    monkeypatch.setattr(apr, "version_words", lambda program, sha256: words["said"])
+    assert Apr().identity(os.getpid(), HEALTH).version == "apr 0.72.3 (9c34b9a91)"
+    words["said"] = "Python 3.11"
+    assert Apr().identity(os.getpid(), HEALTH).version == "apr 0.72.3"
+    with pytest.raises(ControlError, match="/health says binary 00"):
+        Apr().identity(os.getpid(), {**HEALTH, "binary_sha256": "00"})
+
+
+def test_version_words_are_asked_once_for_the_same_bytes(tmp_path):
+    program = tmp_path / "engine"
+    program.write_text("#!/bin/sh\necho run >> $0.log\necho engine 1\necho more\n")
+    program.chmod(0o755)
+    assert [version_words(str(program), "a"), version_words(str(program), "a")] == ["engine 1"] * 2
+    assert (tmp_path / "engine.log").read_text() == "run\n"
+    assert version_words(str(tmp_path / "none"), "b") == ""
 
 
 @pytest.mark.parametrize(

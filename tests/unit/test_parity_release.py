@@ -12,6 +12,7 @@ from lqw.params import Params
 from lqw.params.loading import load_params
 from lqw.params.parity import ParityParams
 from lqw.parity import UnderTest, judge_release
+from lqw.parity.commits import same_commit
 from lqw.parity.files import load_blessed, load_thresholds, read_receipt
 from lqw.receipt import verify_receipt
 from lqw.receipt.build import seal
@@ -179,3 +180,25 @@ def test_a_floor_is_adopted_without_receipts_and_flags_them(tmp_path):
     assert judgement.outcome == "FLOOR"
     assert [guard.effect for guard in judgement.guards if guard.guard == "parity"] == ["flag", "flag"]
     assert store.baseline("lambda").is_file()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("9c34b9a91", "9c34b9a910", True),
+        ("9C34B9A91", "9c34b9a91", True),
+        ("9c34b9a91", "9c34b9a92", False),
+        ("9c34", "9c34b9a91", False),
+        ("0.72.3", "0.72.30", False),
+        ("0.72.3+no-git", "0.72.3+no-git", True),
+        ("", "", False),
+    ],
+)
+def test_commits_are_compared_as_prefixes_of_one_hash(one, other, same):
+    """PITFALLS 11: nine digits against ten are one commit."""
+    assert same_commit(one, other) is same
+    assert same_commit(other, one) is same
+
+
+def test_a_commit_cut_to_another_length_is_still_fresh():
+    assert judged(binaries={}, commit=f"{COMMIT}0f").blocks == ()

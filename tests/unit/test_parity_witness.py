@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lqw.cli.parity import app
-from lqw.engines.base import Prompt
+from lqw.engines.base import HttpRequest, Prompt
 from lqw.engines.control import ControlError
 from lqw.errors import LqwError, UsageError
 from lqw.outcomes import Reason
@@ -34,7 +34,8 @@ class FakeEngine:
         self.log, self.answers, self.batch = log, answers, batch
 
     def request_body(self, kind, prompt, n_predict, *, cache, stream, slot=None):
-        assert (kind, cache, stream) == ("identity", False, False)
+        assert (kind, cache, stream) == ("witness", False, False)
+        return HttpRequest("/batched", b'{"temperature": 0.0}')
 
     def answer(self, control, request, blank):
         if blank.shape.startswith("agg@"):
@@ -70,6 +71,7 @@ def test_equal_tokens_at_a_formed_batch_pass_and_the_commit_is_named(tmp_path):
         (16, 16, "PASS"),
     ]
     assert (witness["exit"], witness["commit"]) == (0, "9c34b9a91")
+    assert (witness["route"], witness["sampler"]) == ("/batched", {"temperature": 0.0})
     assert str(judged(witness).word) == "PASS"
 
 
