@@ -1,50 +1,39 @@
-"""``lqw parity judge | serving | blessed | witness``: exit 0 pass, 1 red, 2 environment."""
+"""``lqw parity judge | serving | blessed | record | witness``: exit 0 pass, 1 red, 2 environment."""
 
 from __future__ import annotations
 
-import json
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lqw.cli.parity_record import record
+from lqw.cli.parity_shared import (
+    PROMPTS,
+    THRESHOLDS,
+    Json,
+    Model,
+    Thresholds,
+    compute_of,
+    end,
+    floors_of,
+    named,
+    prompt_of,
+    ready,
+    root_of,
+)
+
 if TYPE_CHECKING:
-    from lqw.errors import Exit
     from lqw.parity import ParityVerdict
 
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Parity receipts: cosine records, serving witnesses, the blessed model.")
+app.command()(record)
 
-THRESHOLDS = "params/parity/thresholds.yaml"
 BLESSED = "params/parity/blessed.yaml"
-PROMPTS = "params/prompts/identity.yaml"
 MAX_STREAMS = 256
-
-Json = Annotated[bool, typer.Option("--json", help="Print the verdict as one JSON object.")]
-Model = Annotated[str, typer.Option("--model", help="Whose receipt it must be, such as qwen3.5-9b.")]
-Thresholds = Annotated[Path | None, typer.Option("--thresholds", help=f"The floors [{THRESHOLDS}].")]
-
-
-def _root() -> Path:
-    """Return the nearest folder upwards that holds params/parity, else that of the library's checkout."""
-    here = Path.cwd()
-    found = (folder for folder in (here, *here.parents) if (folder / "params" / "parity").is_dir())
-    return next(found, Path(__file__).resolve().parents[2])
-
-
-def _end(lines: tuple[str, ...], form: dict[str, Any], status: Exit, *, as_json: bool) -> None:
-    print(json.dumps(form, ensure_ascii=False, indent=2) if as_json else "\n".join(lines))
-    raise typer.Exit(int(status))
-
-
-def _named(model: str) -> str:
-    from lqw.errors import UsageError
-
-    if not model.strip():
-        raise UsageError("--model is blank", remedy="name the model, such as --model qwen3.5-9b")
-    return model.strip()
 
 
 def _one(path: Path, kind: str, model: str) -> object | ParityVerdict:
@@ -65,14 +54,13 @@ def _one(path: Path, kind: str, model: str) -> object | ParityVerdict:
 def judge(record: Path, model: Model, *, thresholds: Thresholds = None, as_json: Json = False) -> None:
     """Judge a cosine record (apr parity FILE --json, raw or in a v2 envelope)."""
     from lqw.parity import ParityVerdict, judge_record
-    from lqw.parity.files import load_thresholds
 
-    floors = load_thresholds(thresholds or _root() / THRESHOLDS)
-    receipt = _one(record, "m1", _named(model))
+    floors = floors_of(thresholds)
+    receipt = _one(record, "m1", named(model))
     verdict = (
-        receipt if isinstance(receipt, ParityVerdict) else judge_record(receipt, model=_named(model), thresholds=floors)
+        receipt if isinstance(receipt, ParityVerdict) else judge_record(receipt, model=named(model), thresholds=floors)
     )
-    _end((verdict.line,), verdict.to_json(), verdict.exit_status, as_json=as_json)
+    end((verdict.line,), verdict.to_json(), verdict.exit_status, as_json=as_json)
 
 
 @app.command()
@@ -80,9 +68,9 @@ def serving(witness: Path, model: Model, *, as_json: Json = False) -> None:
     """Judge a serving witness: the batch the server formed against the single stream."""
     from lqw.parity import ParityVerdict, judge_serving
 
-    receipt = _one(witness, "serving", _named(model))
-    verdict = receipt if isinstance(receipt, ParityVerdict) else judge_serving(receipt, model=_named(model))
-    _end((verdict.line,), verdict.to_json(), verdict.exit_status, as_json=as_json)
+    receipt = _one(witness, "serving", named(model))
+    verdict = receipt if isinstance(receipt, ParityVerdict) else judge_serving(receipt, model=named(model))
+    end((verdict.line,), verdict.to_json(), verdict.exit_status, as_json=as_json)
 
 
 @app.command()
@@ -98,12 +86,12 @@ def blessed(
     from lqw.parity import UnderTest, judge_blessed
     from lqw.parity.files import load_blessed, load_thresholds, read_receipt
 
-    base = root or _root()
+    base = root or root_of()
     spec = load_blessed(blessed_file or base / BLESSED)
     floors = load_thresholds(thresholds or base / THRESHOLDS)
     under_test = None if binary_sha256 is None else UnderTest(dict.fromkeys(spec.hosts, binary_sha256))
     verdict = judge_blessed(spec, floors, lambda path: read_receipt(base / path), under_test=under_test)
-    _end(verdict.lines, verdict.to_json(), verdict.exit_status, as_json=as_json)
+    end(verdict.lines, verdict.to_json(), verdict.exit_status, as_json=as_json)
 
 
 @app.command()
@@ -134,12 +122,12 @@ def witness(
     from lqw.parity.start import Wanted, attached, find_model, started
     from lqw.parity.witness import take_witness
 
-    bands, text, on = _bands(c), _prompt(prompt), _compute(compute)
+    bands, text, on = _bands(c), prompt_of(prompt), compute_of(compute)
     path, sha256 = find_model(gguf, Path("runs/models"))
     settings: dict[str, bool | int | float | str] = {} if threads is None else {"threads": threads}
     spec = EngineSpec(engine=engine, binary=binary, settings=settings)
     log_path = out.with_name(f".{out.name}.log")
-    _make_folder(out.parent)
+    ready(out)
     wanted = Wanted(spec, path, max(bands), tokens + len(text.encode()), on, log_path)
     context = nullcontext(attached(engine, port, on, log)) if port is not None else started(wanted)
     with context as target:
@@ -154,18 +142,9 @@ def witness(
         )
     log_path.unlink(missing_ok=True)
     write_atomic(out, canonical_bytes(form))
-    verdict = judge_serving(form, model=_named(model))
+    verdict = judge_serving(form, model=named(model))
     lines = [_band_line(band, form["reference"]["ids"]) for band in form["bands"]]
-    _end((*lines, verdict.line), verdict.to_json(), verdict.exit_status, as_json=as_json)
-
-
-def _make_folder(folder: Path) -> None:
-    from lqw.errors import UsageError
-
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as err:
-        raise UsageError(f"--out: {folder}: {err.strerror}", remedy="name a folder that can be written") from err
+    end((*lines, verdict.line), verdict.to_json(), verdict.exit_status, as_json=as_json)
 
 
 def _band_line(band: dict[str, Any], reference: list[int]) -> str:
@@ -180,25 +159,3 @@ def _bands(c: str) -> list[int]:
     if not all(word.isdecimal() and word.isascii() and 0 < int(word) <= MAX_STREAMS for word in words):
         raise UsageError(f"--c {c!r}: not a list of whole numbers up to {MAX_STREAMS}", remedy="such as --c 1,4,8,16")
     return [int(word) for word in words]
-
-
-def _compute(word: str) -> Literal["cpu", "cuda"]:
-    from lqw.errors import UsageError
-
-    if word == "cpu":
-        return "cpu"
-    if word == "cuda":
-        return "cuda"
-    raise UsageError(f"--compute {word!r}: unknown", remedy="cpu or cuda")
-
-
-def _prompt(name: str) -> str:
-    from lqw.errors import UsageError
-    from lqw.params import IdentityPrompts
-    from lqw.params.loading import parse_spec
-
-    path = _root() / PROMPTS
-    prompts = parse_spec(IdentityPrompts, path, {}, path.parent, remedy="add the identity prompts").prompts
-    if name not in prompts:
-        raise UsageError(f"--prompt {name!r}: not in {PROMPTS}", remedy=f"one of {', '.join(prompts)}")
-    return prompts[name]

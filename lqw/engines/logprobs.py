@@ -10,7 +10,9 @@ from typing import Any
 
 from lqw.engines.base import HttpRequest
 
-__all__ = ["margins_of", "with_margins", "with_probs"]
+__all__ = ["head_of", "margins_of", "with_margins", "with_probs"]
+
+IMPOSSIBLE = -1e4  # nats; llama-server writes the least float for minus infinity
 
 
 def with_probs(request: HttpRequest, count: int) -> HttpRequest:
@@ -35,4 +37,19 @@ def margins_of(value: Any) -> list[float] | None:
             return None
         first, second = sorted((float(one["logprob"]) for one in top), reverse=True)[:2]
         out.append(round(first - second, 6))
+    return out
+
+
+def head_of(value: Any) -> dict[int, float]:
+    """Return token id → log-probability (nats) of the first position of an answer; empty where it does not tell.
+
+    A token that the sampler was forbidden has no finite value and is left out.
+    """
+    positions = value.get("completion_probabilities") if isinstance(value, dict) else None
+    top = positions[0].get("top_logprobs") if isinstance(positions, list) and positions else None
+    out = {}
+    for one in top if isinstance(top, list) else []:
+        logprob = one.get("logprob")
+        if isinstance(logprob, int | float) and logprob > IMPOSSIBLE:
+            out[int(one["id"])] = float(logprob)
     return out

@@ -34,6 +34,8 @@ class ThresholdsSpec(Strict):
     min_positions: int = Field(ge=1)
     default: ThresholdSpec
     models: dict[str, ThresholdSpec] = Field(default={})
+    methods: dict[str, ThresholdSpec] = Field(default={})
+    """Floors of records that were not taken by ``apr parity``: their cosines have another scale."""
 
     def of(self, model: str) -> tuple[ThresholdSpec, str]:
         """Return the floor of *model* and where it comes from (``models.NAME`` or ``default``)."""

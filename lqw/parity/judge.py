@@ -10,7 +10,7 @@ from lqw.parity.verdict import ParityVerdict, Refusal, Shape, Word, names_model,
 if TYPE_CHECKING:
     from lqw.params.parity import ThresholdSpec, ThresholdsSpec
 
-__all__ = ["ENVELOPE", "judge_record"]
+__all__ = ["ENVELOPE", "judge_record", "least_of"]
 
 ENVELOPE = "apr-parity-receipt/v2"
 SINGLE = Shape(1, 1)
@@ -59,6 +59,18 @@ def _cosines(raw: dict[str, Any]) -> dict[int, float]:
     return out
 
 
+def least_of(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return an envelope's ``result`` for a raw record; without numbers where its metrics are none."""
+    try:
+        cosines = _cosines(raw)
+    except Refusal:
+        metrics = raw.get("metrics")
+        count = len(metrics) if isinstance(metrics, list) else 0
+        return {"positions": count, "min_cosine": None, "min_cosine_position": None}
+    at = min(cosines, key=lambda position: (cosines[position], position))
+    return {"positions": len(cosines), "min_cosine": cosines[at], "min_cosine_position": at}
+
+
 def _check_claims(record: dict[str, Any], cosines: dict[int, float]) -> None:
     """Refuse an envelope whose ``result`` does not follow from its raw metrics."""
     result = record.get("result")
@@ -100,6 +112,26 @@ def _measured(record: dict[str, Any], shape: Shape, model: str) -> dict[int, flo
     return _cosines(raw)
 
 
+def _floor(record: dict[str, Any], thresholds: ThresholdsSpec, model: str) -> tuple[ThresholdSpec, str]:
+    """Return the floor a record is held to and where it stands.
+
+    A record that was not taken by ``apr parity`` says so in ``method``: its cosine has another scale, and is held to
+    that method's floor or to none.
+    """
+    raw, comparator = record.get("raw"), record.get("comparator")
+    method = (raw if isinstance(raw, dict) else record).get("method")
+    kind = comparator.get("kind") if isinstance(comparator, dict) else None
+    if method is None and isinstance(kind, str) and kind in thresholds.methods:
+        raise Refusal(f"comparator.kind = {kind!r}, but raw does not say that it was taken so")
+    if method is None:
+        return thresholds.of(model)
+    if isinstance(raw, dict) and kind != method:
+        raise Refusal(f"comparator.kind = {kind!r}, but raw was taken by {method!r}")
+    if not isinstance(method, str) or method not in thresholds.methods:
+        raise Refusal(f"taken by {method!r}, for which there is no floor")
+    return thresholds.methods[method], f"methods.{method}"
+
+
 def _held(cosines: dict[int, float], floor: ThresholdSpec, source: str, min_positions: int) -> str:
     """Return the words of a pass; refuse too few positions, or any below the floor."""
     if len(cosines) < min_positions:
@@ -125,19 +157,15 @@ def judge_record(record: object, *, model: str, thresholds: ThresholdsSpec) -> P
     thresholds : ThresholdsSpec
         The floors.
     """
-    floor, source = thresholds.of(model)
-    numbers: dict[str, Any] = {
-        "floor": floor.min_cosine,
-        "floor_source": source,
-        "least_positions": thresholds.min_positions,
-    }
+    numbers: dict[str, Any] = {"least_positions": thresholds.min_positions}
     shape = None
     try:
         opened = _object(record)
         shape = _shape_of(opened)
+        floor, source = _floor(opened, thresholds, model)
+        numbers |= {"floor": floor.min_cosine, "floor_source": source}
         cosines = _measured(opened, shape, model)
-        at = min(cosines, key=lambda position: (cosines[position], position))
-        numbers |= {"positions": len(cosines), "min_cosine": cosines[at], "min_cosine_position": at}
+        numbers |= least_of(_opened(opened)[0])
         text = _held(cosines, floor, source, thresholds.min_positions)
         if opened.get("schema") == ENVELOPE:
             _check_claims(opened, cosines)
