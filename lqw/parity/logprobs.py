@@ -38,16 +38,15 @@ def record_by_logprobs(subject: Wanted, reference: Wanted, prompt: str, position
         One of them does not start or does not answer: there is no receipt.
     """
     began = utc_now()
+    if _said(subject) == _said(reference):
+        raise _nothing_compared()
     with started(reference) as target:
         ids, context = _continuation(target, prompt, positions)
         first, other = _heads(target, ids, context), target.facts
     with started(subject) as target:
         second, facts = _heads(target, ids, context), target.facts
-    if _key(facts) == _key(other):
-        raise UsageError(
-            "both sides are one program with one set of settings: nothing is compared",
-            remedy="name another build (--against-binary), backend (--against-compute) or setting (--against-set)",
-        )
+    if facts.binary_sha256 == other.binary_sha256 and _how(subject) == _how(reference):
+        raise _nothing_compared()
     return Taken(
         raw=record_of(subject.model.name, first, second, arms={"cpu": _described(other), "gpu": _described(facts)}),
         version=facts.build,
@@ -96,8 +95,19 @@ def _heads(target: Target, ids: Sequence[int], context: int) -> list[dict[int, f
     return out
 
 
-def _key(facts: EngineFacts) -> tuple[object, ...]:
-    return facts.binary_sha256, facts.compute, facts.env, facts.settings
+def _how(wanted: Wanted) -> tuple[object, ...]:
+    return wanted.compute, wanted.spec.settings, wanted.spec.env
+
+
+def _said(wanted: Wanted) -> tuple[object, ...]:
+    return wanted.spec.engine, wanted.spec.binary, *_how(wanted)
+
+
+def _nothing_compared() -> UsageError:
+    return UsageError(
+        "both sides are one program with one set of settings: nothing is compared",
+        remedy="name another build (--against-binary), backend (--against-compute) or setting (--against-set)",
+    )
 
 
 def _described(facts: EngineFacts) -> str:
