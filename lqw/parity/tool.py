@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lqw.canonical import loads_strict
-from lqw.engines.apr import Apr
 from lqw.engines.binaries import file_sha256, version_words
+from lqw.engines.environment import scrubbed
 from lqw.errors import IntegrityError
 from lqw.host.once import run_once
 from lqw.parity.envelope import Taken
@@ -40,7 +40,7 @@ def record_by_tool(spec: EngineSpec, model: Path, prompt: str, *, limit_s: float
         was measured, so there is no receipt.
     """
     program, began = str(spec.binary), utc_now()
-    environment = Apr().environment(os.environ, spec)
+    environment = scrubbed(os.environ, spec.env)
     words = ["--json", "--quiet", "--prompt", prompt]
     done = run_once([program, "parity", str(model), *words], env=environment.variables, timeout_s=limit_s)
     raw = _measured(done)
