@@ -265,7 +265,7 @@ def test_two_backends_are_compared_over_64_positions_and_the_method_is_named(two
 
 
 def test_distributions_that_part_are_red(two):
-    result = two("--set", "poll=98", "--set", "ubatch=1")
+    result = two("--set", "poll=400")
     assert (result.exit_code, f"(methods.{METHOD})" in result.output) == (1, True), result.output
 
 
