@@ -1,66 +1,72 @@
-"""The ``lqw`` command. Heavy imports wait inside the commands: ``lqw --help`` and ``lqw verify`` stay quick."""
+"""The ``lqw`` command. A command's module is imported when that command is called, and heavy imports wait inside it."""
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
-import traceback
+from importlib import import_module
 
 import typer
 
-from lqw.cli import (
-    baseline,
-    calibrate,
-    demo,
-    doctor,
-    gate,
-    lab,
-    parity,
-    power,
-    reference,
-    report,
-    selftest,
-    show,
-    sign,
-    synth,
-    tag,
-    verify,
-)
 from lqw.errors import Exit, LqwError
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "app_of", "main", "run"]
 
-app = typer.Typer(
-    name="lqw",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    help="A release gate for LLM inference speed: paired ratios against llama.cpp, and a ratchet.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("gate")(gate.gate)
-app.add_typer(baseline.app, name="baseline")
-app.command("demo")(demo.demo)
-app.command("doctor")(doctor.doctor)
-app.command("selftest")(selftest.selftest)
-app.command("verify")(verify.verify)
-app.command("tag")(tag.tag)
-app.add_typer(tag.app, name="hooks")
-app.command("sign")(sign.sign)
-app.add_typer(sign.app, name="key")
-app.command("show")(show.show)
-app.command("report")(report.report)
-app.command("power")(power.power)
-app.command("lab")(lab.lab)
-app.command("synth")(synth.synth)
-app.command("calibrate")(calibrate.calibrate)
-app.add_typer(parity.app, name="parity")
-app.add_typer(reference.app, name="reference")
+COMMANDS = {
+    "gate": "gate",
+    "baseline": "baseline",
+    "demo": "demo",
+    "doctor": "doctor",
+    "selftest": "selftest",
+    "verify": "verify",
+    "tag": "tag",
+    "hooks": "tag",
+    "sign": "sign",
+    "key": "sign",
+    "show": "show",
+    "report": "report",
+    "power": "power",
+    "lab": "lab",
+    "synth": "synth",
+    "calibrate": "calibrate",
+    "parity": "parity",
+    "reference": "reference",
+}
+"""Command → its module of :mod:`lqw.cli`. There a function of the command's name is it; else ``app`` is, a group."""
+
+_FEW_ROUNDS = (100_000, 20, 50)  # documents are large, and live as long as the process: seven in a hundred of its time
+
+
+def app_of(name: str | None) -> typer.Typer:
+    """Return the command line with one command of that name; with all of them where there is none (help, a typo)."""
+    app = typer.Typer(
+        name="lqw",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        help="A release gate for LLM inference speed: paired ratios against llama.cpp, and a ratchet.",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_whole)
+    for command in [name] if name in COMMANDS else COMMANDS:
+        module = import_module(f"lqw.cli.{COMMANDS[command]}")
+        if hasattr(module, command):
+            app.command(command)(getattr(module, command))
+        else:
+            app.add_typer(module.app, name=command)
+    return app
+
+
+def _whole() -> None:
+    """Keep the command's name on the command line, though it may be the only one."""
 
 
 def run(arguments: list[str] | None = None) -> int:
     """Run a command line and return its exit status; every error becomes its message and its remedy."""
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        app(arguments)  # ends in SystemExit: 2 for a command line it does not know, 130 for Ctrl-C
+        app_of(words[0] if words else None)(words)  # ends in SystemExit: 2 for what it does not know, 130 for Ctrl-C
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else Exit.PASS
     except LqwError as err:
@@ -70,6 +76,8 @@ def run(arguments: list[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return Exit.INTERRUPTED
     except Exception:  # noqa: BLE001 - the last line of defence: named, with its traceback, and never a verdict
+        import traceback
+
         traceback.print_exc()
         print("lqw: internal error: NOT A VERDICT", file=sys.stderr)
         return Exit.INTERNAL
@@ -77,5 +85,11 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def main() -> None:
-    """Enter from the console script."""
+    """Enter from the console script.
+
+    Pydantic's plugins are switched off: whatever else is installed has no say in what a receipt is, and looking for
+    them takes longer than judging a small one.
+    """
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    gc.set_threshold(*_FEW_ROUNDS)
     sys.exit(run())

@@ -9,21 +9,21 @@ from __future__ import annotations
 import os
 import subprocess
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from lqw.canonical import MAX_BYTES
 from lqw.errors import IntegrityError, UsageError
+from lqw.release.objects import TREE, Entry, Object, Objects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = ["ZERO", "Change", "Entry", "Repository", "Tag", "Tree", "inside"]
 
 ZERO = "0" * 40
 _QUIET = "advice.graftFileDeprecated=false"  # it is deprecated, and must be switched off all the same
 _LINK, _MODULE = "120000", "160000"
+MAX_DEPTH = 32  # folders in each other, below the one that is listed
 _PEOPLE = tuple(f"GIT_{who}_{what}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL", "DATE"))
 _KEPT = ("GIT_SSH_COMMAND", "GIT_CONFIG_GLOBAL", *_PEOPLE)
 _SAFE = {
@@ -32,14 +32,6 @@ _SAFE = {
     "GIT_LITERAL_PATHSPECS": "1",
     "LC_ALL": "C",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One file of a tree."""
-
-    mode: str
-    blob: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +72,18 @@ class Repository:
 
     def __init__(self, folder: Path | str = ".") -> None:
         self._folder = Path(folder)
-        self.root = Path(self._text("rev-parse", "--show-toplevel") or folder)
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}
+        self._environment = {**plain, **_SAFE}
+        self._objects = Objects(self._git, self._environment)
+        self._trees: dict[str, tuple[tuple[str, Entry], ...]] = {}
+        root, _, shallow = self._text("rev-parse", "--show-toplevel", "--is-shallow-repository").rpartition("\n")
+        self.root = Path(root or folder)
+        self.shallow = shallow != "false"
+        """Whether history was cut off when this repository was cloned."""
+
+    @property
+    def _git(self) -> list[str]:
+        return ["git", "-C", str(self._folder), "--no-optional-locks", "-c", _QUIET]
 
     def run(self, *arguments: str, data: bytes | None = None) -> bytes:
         """Return what a git command prints; UsageError with git's own words where it fails."""
@@ -92,22 +95,14 @@ class Repository:
         return done.stdout
 
     def _start(self, arguments: Sequence[str], data: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-        plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}
+        command = [*self._git, *arguments]
         try:
-            return subprocess.run(
-                ["git", "-C", str(self._folder), "--no-optional-locks", "-c", _QUIET, *arguments],
-                env={**plain, **_SAFE}, input=data, capture_output=True, check=False,
-            )  # fmt: skip
+            return subprocess.run(command, env=self._environment, input=data, capture_output=True, check=False)
         except OSError as err:
             raise UsageError(f"git: {err.strerror or err}", remedy="install git, name a folder that is there") from err
 
     def _text(self, *arguments: str) -> str:
         return self.run(*arguments).decode("utf-8", "surrogateescape").strip()
-
-    @cached_property
-    def shallow(self) -> bool:
-        """Return whether history was cut off when this repository was cloned."""
-        return self._text("rev-parse", "--is-shallow-repository") != "false"
 
     @property
     def hooks(self) -> Path:
@@ -121,8 +116,8 @@ class Repository:
 
     def commit(self, name: str) -> str | None:
         """Return the full id of the commit that *name* leads to, or None."""
-        done = self._start(("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"))
-        return done.stdout.decode().strip() or None if done.returncode == 0 else None
+        found = self._objects.read(f"{name}^{{commit}}")
+        return None if found is None else found.id
 
     def tag(self, name: str) -> Tag | None:
         """Return a tag of this repository, or None."""
@@ -139,30 +134,29 @@ class Repository:
 
     def blobs(self, ids: Sequence[str]) -> list[bytes]:
         """Return the content of several blobs; IntegrityError where one is missing or too large."""
-        if not ids:
-            return []
-        asked = "".join(f"{one}\n" for one in ids).encode()
-        sizes = self.run("cat-file", "--batch-check=%(objecttype) %(objectsize)", data=asked).decode().splitlines()
-        for one, said in zip(ids, sizes, strict=True):
-            kind, _, size = said.partition(" ")
-            if kind != "blob" or int(size) > MAX_BYTES:
-                raise IntegrityError(f"git object {one[:12]}: {said}, not a file of at most {MAX_BYTES} bytes")
-        out, rest = [], self.run("cat-file", "--batch=%(objectsize)", data=asked)
-        for _ in ids:
-            head, _, rest = rest.partition(b"\n")
-            length = int(head)
-            out.append(rest[:length])
-            rest = rest[length + 1 :]
-        return out
+        return [self._object(one, "blob").data for one in ids]
+
+    def _object(self, name: str, kind: str) -> Object:
+        found = self._objects.read(name)
+        if found is None or found.kind != kind:
+            raise IntegrityError(f"git object {name[:80]}: {'missing' if found is None else found.kind}, not a {kind}")
+        return found
+
+    def entries(self, tree: str) -> tuple[tuple[str, Entry], ...]:
+        """Return name and entry of each line of a tree, by its id or as ``<commit>^{tree}``."""
+        if tree not in self._trees:
+            self._trees[tree] = tuple(self._object(tree, "tree").entries())
+        return self._trees[tree]
 
     def parents(self, commit: str) -> list[str]:
         """Return the parents of a commit."""
-        return self._text("rev-list", "--parents", "-n", "1", commit).split()[1:]
+        head = self._object(commit, "commit").data.partition(b"\n\n")[0].decode("utf-8", "replace")
+        return [line.removeprefix("parent ") for line in head.splitlines() if line.startswith("parent ")]
 
     def blob_at(self, commit: str, path: str) -> str | None:
-        """Return the blob that a path is in a commit, or None."""
-        done = self._start(("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}:{path}"))
-        return done.stdout.decode().strip() or None if done.returncode == 0 else None
+        """Return the blob that a path is in a commit, or None; IntegrityError for a link."""
+        entry = Tree(self, commit).entry(path)
+        return None if entry is None or entry.mode == TREE else entry.blob
 
     def is_ancestor(self, commit: str, of: str) -> bool:
         """Return whether *commit* is in the history of *of*, or is it."""
@@ -232,26 +226,41 @@ class Tree:
         """
         folder = inside(folder)
         if folder not in self._listed:
-            above = [str(one) for one in reversed(PurePosixPath(folder).parents)][1:]
-            self._list((*above, folder), "-d")
-            self._listed[folder] = self._list((f"{folder}/",), "-r")
+            entry = self.entry(folder)
+            there = entry is not None and entry.mode == TREE
+            self._listed[folder] = dict(self._below(folder, entry.blob)) if entry and there else {}
         return self._listed[folder]
 
-    def _list(self, paths: Sequence[str], option: str) -> dict[str, Entry]:
-        options = () if option == "-d" else (option,)
-        said = self.repository.run("ls-tree", "-z", "--full-tree", *options, self.commit, "--", *paths)
-        found: dict[str, Entry] = {}
-        for line in said.decode("utf-8", "surrogateescape").split("\0")[:-1]:
-            facts, _, path = line.partition("\t")
-            mode, _, blob = facts.split(" ")
-            if mode in (_LINK, _MODULE):
-                what = "a symbolic link" if mode == _LINK else "another repository"
-                raise IntegrityError(
-                    f"{path} at {self.commit[:12]}: {what}; what is committed is the link, not the file",
-                    remedy="commit the file itself",
-                )
-            found[path] = Entry(mode, blob)
+    def entry(self, path: str) -> Entry | None:
+        """Return what a path is, a file or a folder, or None; IntegrityError where the way there is a link."""
+        found: Entry | None = Entry(TREE, f"{self.commit}^{{tree}}")
+        at = PurePosixPath()
+        for name in PurePosixPath(path).parts:
+            if found is None or found.mode != TREE:
+                return None
+            at, found = at / name, dict(self.repository.entries(found.blob)).get(name)
+            if found is not None:
+                self._refuse_link(str(at), found)
         return found
+
+    def _below(self, folder: str, tree: str, depth: int = MAX_DEPTH) -> Iterator[tuple[str, Entry]]:
+        if depth == 0:
+            raise IntegrityError(f"{folder[:200]} at {self.commit[:12]}: more than {MAX_DEPTH} folders in each other")
+        for name, entry in self.repository.entries(tree):
+            path = f"{folder}/{name}"
+            self._refuse_link(path, entry)
+            if entry.mode == TREE:
+                yield from self._below(path, entry.blob, depth - 1)
+            else:
+                yield path, entry
+
+    def _refuse_link(self, path: str, entry: Entry) -> None:
+        if entry.mode in (_LINK, _MODULE):
+            what = "a symbolic link" if entry.mode == _LINK else "another repository"
+            raise IntegrityError(
+                f"{path} at {self.commit[:12]}: {what}; what is committed is the link, not the file",
+                remedy="commit the file itself",
+            )
 
     def find(self, path: str) -> bytes | None:
         """Return the content of a file, or None; IntegrityError for a link."""
