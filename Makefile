@@ -8,6 +8,8 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --quiet
 INSTALL = $(PIP) install -c requirements.lock -e
 
 export PIP_NO_INPUT := 1
+# Where byte code may not be written, every start of lqw and of each kernel compiles all of it again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: screenshots proof mutants help demo test test-slow lint bench gate selftest engines lock clean

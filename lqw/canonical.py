@@ -35,11 +35,11 @@ MAX_INTEGER = 2**53 - 1  # beyond it two JSON readers may disagree about a numbe
 
 _ESCAPE = re.compile(r"\\(?![bfnrt]|u00(?:0[0-7bef]|1[0-9a-f]))")
 _FOREIGN = re.compile(r'[^\[\]{}:,"0-9a-z.+-]')
-_BETWEEN = str.maketrans('[]{}:,"', " " * 7)
-_NOT_BRACKETS = re.compile(r"[^\[\]{}]+")
-_INNERMOST = re.compile(r"\[\]|\{\}")
-
-SURE = 15  # digits of an integer that is certainly below 2^53
+_MINUS_ZERO = re.compile(r"-0(?!\.)")
+_NINES = str.maketrans("012345678", "9" * 9)
+_LONG = "9" * 16  # an integer of as many digits may exceed 2^53
+_ROUND = bytes.maketrans(b"{}", b"[]")
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 _encode_integers = json.JSONEncoder(separators=(",", ":")).encode
 _encode_string: Callable[[str], str] = json.encoder.encode_basestring
@@ -185,7 +185,7 @@ def _finite(text: str) -> float:
 
 def loads_strict(data: bytes | str, *, name: str = "document") -> Any:
     """Parse JSON, refusing duplicate keys, NaN, overflow, too large and too deep documents (IntegrityError)."""
-    return _loads(data, name, _no_duplicates)
+    return _loads(data, name, _no_duplicates, _finite)
 
 
 def loads_canonical(data: bytes, *, name: str = "document") -> tuple[Any, bool]:
@@ -195,23 +195,35 @@ def loads_canonical(data: bytes, *, name: str = "document") -> tuple[Any, bool]:
     16 digits, a string near the limit), and only :func:`canonical_bytes` says what is wrong and where; it never says
     True of what is not.
     """
-    ordered = True
+    canonical = True
 
     def pairs_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        nonlocal ordered
+        nonlocal canonical
         out = _no_duplicates(pairs)
-        ordered = ordered and _in_order(tuple(out))
+        canonical = canonical and _in_order(tuple(out))
         return out
 
-    value = _loads(data, name, pairs_of)
-    return value, ordered and _plain(data)
+    def float_of(text: str) -> float:
+        nonlocal canonical
+        value = _finite(text)
+        if "e" in text or text.endswith(".0") or repr(value) != text:  # else Python writes it as ECMAScript does
+            canonical = canonical and _number(value) == text
+        return value
+
+    value = _loads(data, name, pairs_of, float_of)
+    return value, canonical and _plain(data)
 
 
-def _loads(data: bytes | str, name: str, pairs_of: Callable[[list[tuple[str, Any]]], dict[str, Any]]) -> Any:
+def _loads(
+    data: bytes | str,
+    name: str,
+    pairs_of: Callable[[list[tuple[str, Any]]], dict[str, Any]],
+    float_of: Callable[[str], float],
+) -> Any:
     if len(data) > MAX_BYTES:
         raise IntegrityError(f"{name}: larger than {MAX_BYTES} bytes")
     try:
-        return json.loads(data, object_pairs_hook=pairs_of, parse_constant=_no_constant, parse_float=_finite)
+        return json.loads(data, object_pairs_hook=pairs_of, parse_constant=_no_constant, parse_float=float_of)
     except IntegrityError as err:
         raise IntegrityError(f"{name}: {err.message}") from None
     except (ValueError, RecursionError) as err:
@@ -224,7 +236,7 @@ def _in_order(keys: tuple[str, ...]) -> bool:
 
 
 def _plain(data: bytes) -> bool:
-    """Look at strings, at what is between them, at numbers and at brackets apart; keys have been looked at."""
+    """Look at strings, what is between them, integers and brackets apart; keys and floats have been looked at."""
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -234,24 +246,17 @@ def _plain(data: bytes) -> bool:
     if _ESCAPE.search(text) or max(map(len, parts[1::2]), default=0) > MAX_STRING:
         return False
     bare = '""'.join(parts[::2])
-    if _FOREIGN.search(bare):
+    whole, *fractions = bare.translate(_NINES).split(".")
+    if _FOREIGN.search(bare) or _MINUS_ZERO.search(bare) or any(_LONG in one for one in [whole, *map(_tail, fractions)]):
         return False
-    unlike = (
-        one for one in bare.translate(_BETWEEN).split() if "." in one or "e" in one or len(one) > SURE or one == "-0"
-    )
-    if not all(map(_certain, unlike)):
-        return False
-    brackets, depth = _NOT_BRACKETS.sub("", bare), 0
+    brackets, depth = bare.encode().translate(_ROUND, _NOT_BRACKETS), 0
     while brackets and depth < MAX_DEPTH:
-        brackets, depth = _INNERMOST.sub("", brackets), depth + 1
+        brackets, depth = brackets.replace(b"[]", b""), depth + 1
     return not brackets
 
 
-def _certain(token: str) -> bool:
-    """Return whether a number, true or false is written as canonical JSON writes it."""
-    if "." in token or ("e" in token and token not in {"true", "false"}):
-        return _number(float(token)) == token
-    return len(token) <= SURE and token != "-0"
+def _tail(text: str) -> str:
+    return text.lstrip("9")
 
 
 def read_json(path: Path | str) -> Any:

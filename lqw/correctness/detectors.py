@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
+from operator import eq
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Finding:
 
 def longest_run(items: Sequence[object]) -> int:
     """Return the length of the longest run of equal neighbours (0 for nothing)."""
-    return max((sum(1 for _ in group) for _, group in groupby(items)), default=0)
+    return max((len(list(group)) for _, group in groupby(items)), default=0)
 
 
 def shortest_cycle(items: Sequence[object], max_period: int = MAX_PERIOD) -> tuple[int, int]:
@@ -50,12 +51,14 @@ def shortest_cycle(items: Sequence[object], max_period: int = MAX_PERIOD) -> tup
     is not a cycle of its own multiples: its stretch must hold at least two different items.
     """
     for period in range(2, min(max_period, len(items) // MIN_TURNS) + 1):
+        least = max(MIN_TURNS * period, CYCLE_SHARE * len(items))
+        if sum(map(eq, items[period:], items)) < least - period:
+            continue  # too few items repeat at this distance, in one stretch or in many
         begin = 0
         for end in range(period, len(items) + 1):
             if end == len(items) or items[end] != items[end - period]:
                 length = end - begin
-                long_enough = length >= max(MIN_TURNS * period, CYCLE_SHARE * len(items))
-                if long_enough and len(set(items[begin : begin + period])) > 1:
+                if length >= least and len(set(items[begin : begin + period])) > 1:
                     return period, length
                 begin = end - period + 1
     return 0, 0

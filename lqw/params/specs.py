@@ -157,7 +157,7 @@ class ProtocolSpec(Strict):
     launches: list[LaunchSpec] = Field(min_length=1, max_length=64)
     looks: list[int] = Field(default=[3, 5, 7, 9], min_length=1, max_length=16)
     floor_pairs: int = Field(default=10, ge=6, le=50)
-    identity: IdentitySpec = IdentitySpec()
+    identity: IdentitySpec = IdentitySpec.model_construct()  # its validator waits until it is needed
     corpus: str = "corpus.txt"
     start_timeout_s: float = Field(default=600.0, gt=0)
     request_timeout_s: float = Field(default=600.0, gt=0)
@@ -212,7 +212,7 @@ class HostSpec(Strict):
     aliases: list[str] = Field(default=[])
     compute: Literal["cpu", "cuda"]
     lock: str | None = None
-    margin: MarginSpec = MarginSpec()
+    margin: MarginSpec = MarginSpec.model_construct()
     one_token_detector: Literal["gate", "report"] = "gate"
     receipts: str = "receipts"
     reports: str = "reports"

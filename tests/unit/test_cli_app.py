@@ -55,7 +55,7 @@ def test_every_error_ends_in_its_status(monkeypatch, capsys, error, status):
     def only():
         raise error
 
-    monkeypatch.setattr(cli, "app", app)
+    monkeypatch.setattr(cli, "app_of", lambda _: app)
     assert cli.run([]) == status
     said = capsys.readouterr().err
     assert ("remedy: wait" in said) == (status == 75)
@@ -66,6 +66,20 @@ def test_resume_run_and_journal_exclude_each_other(capsys):
     assert cli.run(["gate", "p.yaml", "--resume", "a", "--run", "b"]) == Exit.USAGE
     assert cli.run(["gate", "p.yaml", "--resume", "a", "--journal", "b"]) == Exit.USAGE
     assert "exclude each other" in capsys.readouterr().err
+
+
+def test_a_command_is_found_by_its_name_alone_as_it_is_among_all():
+    every = typer.main.get_command(cli.app_of(None)).commands
+    assert set(every) == set(cli.COMMANDS)
+    for name, command in every.items():
+        (alone,) = typer.main.get_command(cli.app_of(name)).commands.values()
+        assert (alone.name, alone.help) == (name, command.help)
+
+
+def test_a_command_imports_no_other():
+    code = "import sys, lqw.cli.app as cli; cli.run(['verify']); print(*(m for m in sys.modules if 'lqw.cli.' in m))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["lqw.cli.app", "lqw.cli.verify"]
 
 
 def test_the_command_line_imports_nothing_heavy():

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from typer.testing import CliRunner
 
 from lqw.canonical import canonical_bytes
-from lqw.cli.app import app, run
+from lqw.cli.app import app_of, run
 from lqw.errors import UsageError
 from lqw.params.signers import load_signers
 from lqw.receipt.dsse import public_bytes
@@ -19,7 +19,7 @@ from lqw.testing.receipts import adopt_floor, gate_receipt
 from lqw.testing.synthetic import synthetic_params
 from tests.support.signing import Person, repository
 
-runner = CliRunner()
+app, runner = app_of(None), CliRunner()
 ROWS = ("ttft@16", "decode")
 
 
