@@ -247,7 +247,9 @@ def _plain(data: bytes) -> bool:
         return False
     bare = '""'.join(parts[::2])
     whole, *fractions = bare.translate(_NINES).split(".")
-    if _FOREIGN.search(bare) or _MINUS_ZERO.search(bare) or any(_LONG in one for one in [whole, *map(_tail, fractions)]):
+    if _FOREIGN.search(bare) or _MINUS_ZERO.search(bare):
+        return False
+    if any(_LONG in one for one in [whole, *map(_tail, fractions)]):
         return False
     brackets, depth = bare.encode().translate(_ROUND, _NOT_BRACKETS), 0
     while brackets and depth < MAX_DEPTH:
