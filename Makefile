@@ -12,7 +12,7 @@ export PIP_NO_INPUT := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: screenshots proof mutants help demo test test-slow lint bench gate selftest engines lock clean
+.PHONY: docs screenshots proof mutants help demo test test-slow lint bench gate selftest engines lock clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 18
@@ -76,6 +76,10 @@ mutants: $(VENV)/.dev  ## change the deciding code one place at a time: the test
 
 screenshots: $(VENV)/.dev  ## every kind of page at 1280, 768 and 390 px, light, dark, and as PDF, into runs/screenshots
 	@$(BIN)/python -m tests.report.screenshots
+
+docs: $(VENV)/.dev  ## the documentation as a site, into runs/docs; a broken link is an error
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs runs/docs
+	@echo runs/docs/index.html
 
 lock: $(VENV)/.dev  ## remake requirements.lock from pyproject.toml
 	@$(PIP) install uv
