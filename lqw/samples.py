@@ -7,9 +7,9 @@ whole nanoseconds of ``perf_counter_ns`` relative to ``origin`` of their start, 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 from lqw.outcomes import Arm, BatchArm, Purpose, Reason
 
@@ -24,13 +24,30 @@ __all__ = [
     "Header",
     "HostFacts",
     "IdentityRecord",
+    "Many",
     "MemoryPeaks",
     "RequestSample",
     "ServedRecord",
     "ServerTimings",
+    "Several",
     "StartRecord",
     "Twin",
 ]
+
+
+_Item = TypeVar("_Item")
+
+
+class _First(FailFast):
+    """Pydantic's marker, made hashable, so that a field may be None as well."""
+
+    __hash__ = object.__hash__
+
+
+Many = Annotated[list[_Item], _First()]
+"""A list of which the first item that is wrong is told, and not a line for each of a hundred thousand."""
+Several = Annotated[tuple[_Item, ...], _First()]
+"""The same of a tuple."""
 
 
 class Record(BaseModel):
@@ -71,8 +88,8 @@ class RequestSample(Record):
     sent_ns: int = Field(ge=0)  # t0: just before the encoded bytes went out
     connect_ns: int = Field(ge=0)  # how long opening the connection took; never part of TTFT
     ttft_ns: int | None = None
-    gaps_ns: list[int] = []
-    chunk_tokens: list[int] = []
+    gaps_ns: Many[int] = []
+    chunk_tokens: Many[int] = []
     end_ns: int | None = None  # last byte, relative to the start's origin
     burst_reads: int = Field(default=0, ge=0)  # reads that carried several events
     status: int | None = None
@@ -101,7 +118,7 @@ class EngineFacts(Record):
     version: str
     build: str
     binary_sha256: str
-    command: list[str]  # paths shortened to their names
+    command: Many[str]  # paths shortened to their names
     env: dict[str, str]
     settings: dict[str, Any]  # read back from the server
     compute: Literal["cpu", "cuda"]
@@ -151,7 +168,7 @@ class ServedRecord(Record):
     ready_s: float | None = None
     wall_s: float = Field(ge=0)
     engine: EngineFacts | None = None
-    requests: list[RequestSample] = []
+    requests: Many[RequestSample] = []
     memory: MemoryPeaks | None = None
     telemetry: dict[str, Any] = {}
     failure: Failure | None = None
@@ -193,7 +210,7 @@ class Batch(Record):
     """A confirmation batch: its declaration and what was measured of it."""
 
     declared: BatchRecord
-    starts: tuple[BatchStart, ...] = ()
+    starts: Several[BatchStart] = ()
 
 
 class BesideRecord(ServedRecord):
@@ -211,10 +228,10 @@ class Answer(Record):
     repeat: int = Field(ge=0)
     stream: int = Field(default=0, ge=0)  # which of the streams that ran together
     prompt_tokens: int | None = None
-    ids: list[int] | None = None
+    ids: Many[int] | None = None
     text: str = Field(max_length=100_000)
     finish: str = ""
-    margins: list[float] | None = None  # nats by which each token led its runner-up, where the engine tells
+    margins: Many[float] | None = None  # nats by which each token led its runner-up, where the engine tells
     failure: Failure | None = None
 
 
@@ -238,6 +255,6 @@ class IdentityRecord(Record):
     started_utc: str
     wall_s: float = Field(ge=0)
     engine: EngineFacts | None = None
-    answers: list[Answer] = []
-    twins: list[Twin] = []
+    answers: Many[Answer] = []
+    twins: Many[Twin] = []
     failure: Failure | None = None

@@ -18,6 +18,8 @@ from lqw.samples import Record
 __all__ = ["Call", "Reference", "Row", "RowBand", "RowData", "RowReferences", "Spread", "json_form"]
 
 SIGNIFICANT_DIGITS = 12
+MAX_PAIRS = 200  # of a batch; as the params' looks
+MAX_SESSIONS = 256  # of a history that a receipt carries; six are used
 _EXACT = 2**53
 
 
@@ -94,7 +96,7 @@ class Reference(Record):
     df: int = Field(ge=0)
     release: str
     receipt_sha256: str
-    d: tuple[float, ...] = ()  # the batch itself, for methods that need it
+    d: tuple[float, ...] = Field(default=(), max_length=MAX_PAIRS)  # the batch itself, for methods that need it
 
 
 class RowReferences(Record):
@@ -102,7 +104,7 @@ class RowReferences(Record):
 
     floor: Reference | None = None
     last: Reference | None = None
-    history: tuple[Spread, ...] = ()
+    history: tuple[Spread, ...] = Field(default=(), max_length=MAX_SESSIONS)
 
 
 class Call(StrEnum):

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from lqw.errors import ParamsError
 from lqw.params.parity import BlessedSpec, ParityParams, ThresholdsSpec
-from lqw.params.specs import HostSpec, IdentityPrompts, Params, ProtocolSpec, ReleaseSpec, TargetsSpec
+from lqw.params.specs import MAX_ROWS, HostSpec, IdentityPrompts, Params, ProtocolSpec, ReleaseSpec, TargetsSpec
 from lqw.params.strict import Strict
 
 __all__ = ["load_params", "params_root", "parse_spec", "parse_text"]
@@ -195,6 +195,14 @@ def load_params(path: Path | str, *, host: str | None = None) -> Params:
             value=", ".join(unknown),
             problem=f"not in prompts/{protocol.identity.prompts}",
             remedy=f"one or more of {', '.join(prompts.prompts)}",
+        )
+    if len(release.models) * len(protocol.rows) > MAX_ROWS:
+        raise ParamsError(
+            file=str(root / "protocols" / f"{release.protocol}.yaml"),
+            field="rows",
+            value=f"{len(protocol.rows)} of each of {len(release.models)} models",
+            problem=f"more than {MAX_ROWS} rows in all",
+            remedy="measure the models in several release files, or fewer rows of each",
         )
     return Params(
         path=str(path),

@@ -15,6 +15,7 @@ from lqw.params.parity import ParityParams
 from lqw.params.strict import Strict
 
 __all__ = [
+    "MAX_ROWS",
     "BesideSpec",
     "EngineSpec",
     "HostSpec",
@@ -35,6 +36,9 @@ Version = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+_-]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{7,40}$")]
 Setting = bool | int | float | str
+
+MAX_ROWS = 1_024
+"""Rows of a release, over all its models; sixty are usual. A receipt of more would hold its verifier up."""
 
 
 class EngineSpec(Strict):
@@ -282,6 +286,11 @@ class Params(Strict):
     prompts: dict[str, str]
     files: dict[str, Sha256]
     parity: ParityParams | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Return how many rows the release has: of every model every row of the protocol, at most :data:`MAX_ROWS`."""
+        return len(self.release.models) * len(self.protocol.rows)
 
     @cached_property
     def folder(self) -> Path:

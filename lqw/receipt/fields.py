@@ -11,7 +11,7 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel
@@ -155,7 +155,8 @@ def _inner(annotation: Any, path: str) -> Iterator[tuple[type[BaseModel], str]]:
 
 def _leaf(annotation: Any, path: str) -> str:
     """Return the path with ``.*`` where lists, or maps of text, hold the values themselves."""
-    for part in (annotation, *get_args(annotation)):
+    parts = (annotation, *get_args(annotation))
+    for part in (*parts, *(inner for one in parts for inner in get_args(one) if get_origin(one) is Annotated)):
         if get_origin(part) in (list, tuple) or (get_origin(part) is dict and Any not in get_args(part)):
             return f"{path}.*"
     return path

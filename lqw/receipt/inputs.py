@@ -12,6 +12,7 @@ from lqw.correctness import CorrectnessResult, IdentityReference, IdentityTask, 
 from lqw.errors import IntegrityError
 from lqw.outcomes import Arm
 from lqw.params import Params
+from lqw.params.specs import MAX_ROWS
 from lqw.plan import Plan, build_plan
 from lqw.ratchet.baseline import references_for
 from lqw.ratchet.epoch import EpochKey, epoch_key
@@ -85,11 +86,14 @@ class Rejudged:
 def params_of(header: Header) -> Params:
     """Return the typed params a journal's header carries; IntegrityError names the field that is none."""
     try:
-        return Params.model_validate(header.params)
+        params = Params.model_validate(header.params)
     except ValidationError as err:
         first = err.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
         raise IntegrityError(f"header.params.{field}: {first['msg']}") from err
+    if params.n_rows > MAX_ROWS:
+        raise IntegrityError(f"header.params.protocol.rows: {params.n_rows} rows over all models, more than {MAX_ROWS}")
+    return params
 
 
 def plan_of(header: Header, params: Params) -> Plan:

@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints
 
 from lqw.outcomes import Outcome
 from lqw.ratchet.epoch import EpochKey
-from lqw.samples import Batch, BesideRecord, Header, IdentityRecord, Record, StartRecord
+from lqw.samples import Batch, BesideRecord, Header, IdentityRecord, Record, StartRecord, Several
 
 __all__ = ["SCHEMA", "EarlierAttempt", "Receipt", "RunFacts", "Sources"]
 
@@ -35,9 +35,9 @@ class RunFacts(Record):
     """How the run went, beside what the journal's header says of it."""
 
     finished_utc: Utc = Field(description="when the receipt was made; wall clock of the host, UTC")
-    resumed: tuple[Utc, ...] = Field(default=(), description="when the run was resumed after it had been stopped")
+    resumed: Several[Utc] = Field(default=(), description="when the run was resumed after it had been stopped")
     attempt: int = Field(default=1, ge=1, description="which attempt at this version on this host, from 1")
-    earlier: tuple[EarlierAttempt, ...] = Field(default=(), description="every earlier attempt, oldest first")
+    earlier: Several[EarlierAttempt] = Field(default=(), description="every earlier attempt, oldest first")
     replayed: bool = Field(
         default=False, description="the samples were measured by an earlier run; a replay is never stored"
     )
@@ -62,13 +62,13 @@ class Receipt(Record):
     digest: Sha256 = Field(description="sha256 of the canonical JSON of everything but this field")
     run: RunFacts
     header: Header = Field(description="the journal's first line: plan, params, host, model hashes, versions")
-    starts: tuple[StartRecord, ...] = Field(description="every engine start, raw stamps and all, in running order")
-    identities: tuple[IdentityRecord, ...] = Field(description="every untimed answer")
+    starts: Several[StartRecord] = Field(description="every engine start, raw stamps and all, in running order")
+    identities: Several[IdentityRecord] = Field(description="every untimed answer")
     batch: Batch | None = Field(
         default=None,
         description="the confirmation batch: its declaration, and every start of its three arms; absent without one",
     )
-    beside: tuple[BesideRecord, ...] = Field(
+    beside: Several[BesideRecord] = Field(
         default=(), description="every start of an engine beside, never gating; absent where there is none"
     )
     calibration: dict[str, Any] | None = Field(description="what the client's calibration saw before the run")

@@ -173,10 +173,14 @@ def _digest_within(document: dict[str, Any], data: bytes) -> str:
     """Return the digest that canonical bytes should have: the sha256 of them without the member ``digest``."""
     if "digest" not in document:
         return sha256_bytes(data)
-    before = {key: _member(document, key) for key in takewhile(lambda key: key != "digest", document)}
-    head = object_bytes(before)[:-1]
-    tail = data[len(head) + (1 if before else 0) + len(_member(document, "digest")) :]
-    return sha256_bytes(head + (tail if before else tail.removeprefix(b",")))
+    member = _member(document, "digest")
+    if data.count(member) == 1:
+        at = data.index(member)
+    else:  # the same stands further down as well; this one follows all members before it
+        before = {key: _member(document, key) for key in takewhile(lambda key: key != "digest", document)}
+        at = len(object_bytes(before)) - (0 if before else 1)
+    head, tail = data[:at], data[at + len(member) :]
+    return sha256_bytes(head[:-1] + tail if head.endswith(b",") else head + tail.removeprefix(b","))
 
 
 def _member(document: dict[str, Any], key: str) -> bytes:
@@ -236,7 +240,7 @@ def _derived_problems(document: dict[str, Any], receipt: Receipt, again: Rejudge
         )
     run = receipt.run
     numbers = [earlier.attempt for earlier in run.earlier]
-    if numbers != list(range(1, run.attempt)):
+    if numbers != list(range(1, len(numbers) + 1)) or run.attempt != len(numbers) + 1:  # attempt may be any number
         yield Problem("run.earlier", f"attempts {numbers}", f"all before attempt {run.attempt}", "structure")
     for name, content, sha256 in (
         ("baseline", receipt.standing.get("references"), receipt.sources.baseline),
