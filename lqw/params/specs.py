@@ -287,11 +287,6 @@ class Params(Strict):
     files: dict[str, Sha256]
     parity: ParityParams | None = None
 
-    @property
-    def n_rows(self) -> int:
-        """Return how many rows the release has: of every model every row of the protocol, at most :data:`MAX_ROWS`."""
-        return len(self.release.models) * len(self.protocol.rows)
-
     @cached_property
     def folder(self) -> Path:
         """Return the folder relative paths in the release file start from."""

@@ -91,8 +91,9 @@ def params_of(header: Header) -> Params:
         first = err.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
         raise IntegrityError(f"header.params.{field}: {first['msg']}") from err
-    if params.n_rows > MAX_ROWS:
-        raise IntegrityError(f"header.params.protocol.rows: {params.n_rows} rows over all models, more than {MAX_ROWS}")
+    rows = len(params.release.models) * len(params.protocol.rows)
+    if rows > MAX_ROWS:
+        raise IntegrityError(f"header.params.protocol.rows: {rows} rows over all models, more than {MAX_ROWS}")
     return params
 
 

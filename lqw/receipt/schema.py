@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints
 
 from lqw.outcomes import Outcome
 from lqw.ratchet.epoch import EpochKey
-from lqw.samples import Batch, BesideRecord, Header, IdentityRecord, Record, StartRecord, Several
+from lqw.samples import Batch, BesideRecord, Header, IdentityRecord, Record, Several, StartRecord
 
 __all__ = ["SCHEMA", "EarlierAttempt", "Receipt", "RunFacts", "Sources"]
 

@@ -120,7 +120,9 @@ def test_a_list_of_a_hundred_thousand_strangers_is_told_in_a_few_lines(base):
     assert all(len(str(problem)) < 500 for problem in verified.problems)
 
 
-@pytest.mark.parametrize("name", ["../../outside.json", "/etc/passwd", "a/b.json", ".hidden", "", "x" * 129, "a\u202eb", "a\nb"])
+@pytest.mark.parametrize(
+    "name", ["../../outside.json", "/etc/passwd", "a/b.json", ".hidden", "", "x" * 129, "a\u202eb", "a\nb"]
+)
 def test_a_file_name_that_leads_elsewhere(base, name):
     refused(seal(put(base, "artefacts", name, value="0" * 64)), "artefacts")
 

@@ -168,6 +168,9 @@ def test_a_later_attempt_on_another_branch_is_not_forgotten(scratch):
     scratch.commit("a red second attempt")
     scratch.git("checkout", "-q", "main")
     blocked(scratch, Exit.INVALID, "lost", "receipts/lambda/1.1.0.attempt2.json")
+    scratch.git("update-ref", "refs/remotes/origin/lab", "lab")
+    scratch.git("branch", "-q", "-D", "lab")  # known from a remote alone
+    blocked(scratch, Exit.INVALID, "lost", "receipts/lambda/1.1.0.attempt2.json")
 
 
 def test_a_deleted_receipt_of_any_version_is_named_with_its_commit(measured):
@@ -200,6 +203,36 @@ def test_a_baseline_that_was_not_committed_with_its_receipt(scratch):
     scratch.measure("1.1.0", baseline=False)
     scratch.commit("the receipt alone")
     blocked(scratch, Exit.UNDECIDED, "chain", "does not know this receipt")
+
+
+def test_the_receipt_that_it_follows_must_be_in_the_store(scratch):
+    scratch.release("1.1.0")
+    before = scratch.measure("1.1.0")
+    kept = before.read_bytes()
+    before.unlink()
+    scratch.commit("the baseline moved, and what moved it stayed on the host")
+    scratch.release("1.2.0")
+    scratch.measure("1.2.0")
+    scratch.commit("receipt of 1.2.0")
+    words = f"follows the receipt {sha256_bytes(kept)[:12]}, which receipts/lambda does not hold"
+    blocked(scratch, Exit.UNDECIDED, "chain", words, tag="v1.2.0")
+    before.write_bytes(kept)
+    scratch.commit("and is brought in")
+    assert judge(scratch, "v1.2.0").exit_status is Exit.PASS
+
+
+def test_it_must_follow_the_receipt_that_the_baseline_names(scratch):
+    scratch.release("1.1.0")
+    path = scratch.measure("1.1.0")
+    document = loads_strict(path.read_bytes())
+    wrong = "0" * 64
+    for reference in document["standing"]["references"].values():
+        reference["floor"]["receipt_sha256"] = wrong
+    document["previous"] = wrong
+    path.write_bytes(seal(document))
+    assert verify_receipt(path.read_bytes()).exit_status is Exit.PASS  # as a file alone it is of one piece
+    scratch.commit("a receipt of another line")
+    blocked(scratch, Exit.INVALID, "chain", "not what the store held: standing.references")
 
 
 def test_floors_that_the_store_never_held(scratch):

@@ -51,7 +51,10 @@ class Base:
 
     def with_members(self, changed, *, sealed):
         """Return the bytes of a receipt some of whose members are others; absent where they are None."""
-        parts = {**self.parts, **{key: None if value is None else self._part(key, value[0]) for key, value in changed.items()}}
+        parts = {
+            **self.parts,
+            **{key: None if value is None else self._part(key, value[0]) for key, value in changed.items()},
+        }
         parts = {key: part for key, part in parts.items() if part is not None}
         if sealed:
             parts.pop("digest", None)
@@ -193,7 +196,7 @@ def fuzzed(found, seed, number):
     rng, said = random.Random(seed), Counter()  # noqa: S311 - what to break
     for at in range(number):
         base, other = found if rng.random() < 0.5 else found[::-1]
-        data = bytes_mutated(rng, base.data) if rng.random() < 0.4 else tree_mutated(rng, base, other)
+        data = bytes_mutated(rng, base.data) if rng.random() < 0.5 else tree_mutated(rng, base, other)
         name = f"seed {seed}, mutant {at}"
         try:
             verified = judged(data)
