@@ -32,7 +32,7 @@ __all__ = ["HistoryVerdict", "verify_history"]
 
 DEFAULT_STORE = "receipts"
 _RECEIPT = re.compile(r"[^/]+/[^/]+\.json")
-_RECORD = re.compile(r"[^/]+/records/.+\.json")
+_RECORD = re.compile(r"[^/]+/(records|batches)/.+\.json")
 
 
 @dataclass(frozen=True, slots=True)

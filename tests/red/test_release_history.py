@@ -109,6 +109,13 @@ def test_an_improved_release_raises_its_floor_by_a_fresh_batch(scratch):
     assert {row["floor_source"] for row in body["epochs"][0]["rows"].values()} == {"batch"}
 
 
+def test_the_claim_of_a_confirmation_batch_stays(scratch):
+    place = scratch.write(f"receipts/lambda/batches/{'a' * 64}.json", "{}")
+    scratch.commit("claimed")
+    place.unlink()
+    named(scratch, scratch.commit("never happened"), "batches/aaa", "deleted")
+
+
 def test_other_tokens_need_a_record(scratch):
     place = scratch.root / "receipts/lambda/reference.json"
     body = loads_strict(place.read_bytes())
