@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,13 +12,37 @@ from lqw.engines.base import Where
 from lqw.engines.models import resolve_model
 from lqw.engines.registry import get_engine
 from lqw.errors import IntegrityError, ParamsError
+from lqw.host.gpu import open_gpu
 from lqw.params.earlier import earlier_file, load_earlier
 
 if TYPE_CHECKING:
     from lqw.outcomes import Purpose
     from lqw.params import ModelSpec, Params
 
-__all__ = ["check_model", "corpus_text", "preflight"]
+__all__ = ["check_host", "check_model", "corpus_text", "preflight"]
+
+
+def check_host(params: Params) -> str:
+    """Return what this machine is; ParamsError where it is not of the class that its host file says.
+
+    Numbers of another class of machine would be another host's history. UsageError where a GPU is wanted and none is.
+    """
+    wanted = params.host.class_
+    gpu = open_gpu() if params.host.compute == "cuda" else None
+    seen: dict[str, str | int | None] = {"machine": platform.machine()}
+    if gpu is not None:
+        seen |= {**gpu.facts(), "memory": gpu.best_method()}
+    for name, value in wanted.model_dump(exclude_none=True).items() if wanted is not None else ():
+        found = seen.get(name)
+        if value not in str(found) if name == "gpu" else value != found:
+            raise ParamsError(
+                file=f"params/hosts/{params.host.name}.yaml",
+                field=f"class.{name}",
+                value=value,
+                problem=f"this machine's {name} is {found}",
+                remedy="name the host this is with --host, or correct its file once it was seen",
+            )
+    return ", ".join(str(seen[name]) for name in ("machine", "gpu", "memory") if seen.get(name))
 
 
 def check_model(params: Params, model: ModelSpec) -> None:
@@ -43,9 +68,10 @@ def preflight(params: Params, purpose: Purpose) -> None:
     Raises
     ------
     ParamsError
-        An engine's settings or binary, or a model's file or sha256, are not what they must be.
+        An engine's settings or binary, a model's file or sha256, or this machine are not what they must be.
     """
     del purpose  # both purposes need the same
+    check_host(params)
     for arm, spec in (("subject", params.release.subject), ("comparator", params.release.comparator)):
         engine = get_engine(spec.engine, file=params.path, field=f"{arm}.engine")
         engine.check(spec, compute=params.host.compute, where=Where(params.path, arm))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["resolve_model", "resolve_models"]
 
+UNPINNED = "unpinned"  # the params' word for bytes that nobody has vouched for
+
 _PACKAGE = "package:"
 _MAGIC = b"GGUF"
 
@@ -45,8 +47,10 @@ def resolve_model(model: ModelSpec, *, base_folder: Path, cache_folder: Path, fi
     Raises
     ------
     ParamsError
-        Missing file, package or permission; a file that is not GGUF; another sha256.
+        Missing file, package or permission; a file that is not GGUF; another sha256, or none pinned.
     """
+    if model.sha256 == UNPINNED:
+        raise _unpinned(model, base_folder, file)
     if model.gguf.startswith(_PACKAGE):
         path = _from_package(model, cache_folder, file)
     else:
@@ -64,6 +68,15 @@ def _error(
     return ParamsError(
         file=file, field=f"models.{model.name}.{field}", value=value or model.gguf, problem=problem, remedy=remedy
     )
+
+
+def _unpinned(model: ModelSpec, base_folder: Path, file: str) -> ParamsError:
+    """Return the refusal of a model without a sha256, with that of the file that lies here, if one does."""
+    path = base_folder / Path(model.gguf).expanduser()
+    here = f"the file here has {file_sha256(path)}" if path.is_file() else f"there is no {model.gguf} here"
+    remedy = "compare the file's sha256 with its publisher's, then write it here; see docs/operators-guide.md"
+    problem = f"nobody has pinned this model's bytes; {here}"
+    return _error(model, file, problem, remedy, field="sha256", value=model.sha256)
 
 
 def _proven(model: ModelSpec, path: Path, file: str) -> Path:

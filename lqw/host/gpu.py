@@ -83,6 +83,12 @@ class Gpu:
                 out[one.pid] = None if used is None or before is None else before + int(used)
         return out
 
+    def best_method(self) -> VramMethod:
+        """Return the best way this machine's memory can be read (:class:`VramMeter`)."""
+        if self.processes() is not None:
+            return "nvml_process"
+        return "unified_meminfo" if self.used_bytes() is None else "nvml_device_delta"
+
     def facts(self) -> dict[str, str | int | None]:
         """Return the GPU fields of :class:`lqw.samples.HostFacts`, of the first visible device."""
         device = self.devices[0]

@@ -1,14 +1,13 @@
 """Typed parameters: a release YAML, and the host, protocol, prompt and target files it names."""
 
+from lqw.params.hosts import HostClassSpec, HostEngineSpec, HostSpec, MarginSpec
 from lqw.params.loading import load_params
 from lqw.params.specs import (
     BesideSpec,
     EngineSpec,
-    HostSpec,
     IdentityPrompts,
     IdentitySpec,
     LaunchSpec,
-    MarginSpec,
     ModelSpec,
     Params,
     ProtocolSpec,
@@ -21,6 +20,8 @@ from lqw.params.strict import Strict
 __all__ = [
     "BesideSpec",
     "EngineSpec",
+    "HostClassSpec",
+    "HostEngineSpec",
     "HostSpec",
     "IdentityPrompts",
     "IdentitySpec",

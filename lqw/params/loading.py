@@ -13,8 +13,9 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from lqw.errors import ParamsError
+from lqw.params.hosts import HostSpec
 from lqw.params.parity import BlessedSpec, ParityParams, ThresholdsSpec
-from lqw.params.specs import MAX_ROWS, HostSpec, IdentityPrompts, Params, ProtocolSpec, ReleaseSpec, TargetsSpec
+from lqw.params.specs import MAX_ROWS, IdentityPrompts, Params, ProtocolSpec, ReleaseSpec, TargetsSpec
 from lqw.params.strict import Strict
 
 __all__ = ["load_params", "params_root", "parse_spec", "parse_text"]
@@ -152,6 +153,8 @@ def load_params(path: Path | str, *, host: str | None = None) -> Params:
     root = params_root(path)
     release = parse_spec(ReleaseSpec, path, files, root, remedy="name a readable release YAML")
     chosen = host or (release.hosts[0] if len(release.hosts) == 1 else None)
+    if chosen is not None:
+        chosen = _named(chosen, release.hosts, root)
     if chosen is None or chosen not in release.hosts:
         raise ParamsError(
             file=str(path),
@@ -206,7 +209,7 @@ def load_params(path: Path | str, *, host: str | None = None) -> Params:
         )
     return Params(
         path=str(path),
-        release=release.on(chosen),
+        release=release.on(chosen, host_spec.engines),
         host=host_spec,
         protocol=protocol,
         targets=targets,
@@ -214,6 +217,17 @@ def load_params(path: Path | str, *, host: str | None = None) -> Params:
         files=files,
         parity=_parity(path, release.blessed, files, root),
     )
+
+
+def _named(said: str, hosts: list[str], root: Path) -> str:
+    """Return the one name of a host that is called by an alias, in whatever case; what is none of them stays itself."""
+    for name in hosts:
+        if said == name:
+            return name
+        spec = parse_spec(HostSpec, root / "hosts" / f"{name}.yaml", {}, root, remedy=f"add params/hosts/{name}.yaml")
+        if said.casefold() in (name.casefold(), *(alias.casefold() for alias in spec.aliases)):
+            return name
+    return said
 
 
 def _parity(path: Path, model: str | None, files: dict[str, str], root: Path) -> ParityParams | None:

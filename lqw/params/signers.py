@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from lqw.errors import ParamsError
+from lqw.params.hosts import Name
 from lqw.params.loading import parse_text
-from lqw.params.specs import Name
 from lqw.params.strict import Strict
 
 if TYPE_CHECKING:

@@ -6,11 +6,12 @@ import itertools
 import math
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
 from lqw.metrics import RowId
+from lqw.params.hosts import HostEngineSpec, HostSpec, Name, Setting
 from lqw.params.parity import ParityParams
 from lqw.params.strict import Strict
 
@@ -18,11 +19,9 @@ __all__ = [
     "MAX_ROWS",
     "BesideSpec",
     "EngineSpec",
-    "HostSpec",
     "IdentityPrompts",
     "IdentitySpec",
     "LaunchSpec",
-    "MarginSpec",
     "ModelSpec",
     "Params",
     "ProtocolSpec",
@@ -31,11 +30,10 @@ __all__ = [
     "TargetsSpec",
 ]
 
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 Version = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+PinnedSha256 = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{64}|unpinned)$")]
 Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{7,40}$")]
-Setting = bool | int | float | str
 
 MAX_ROWS = 1_024
 """Rows of a release, over all its models; sixty are usual. A receipt of more would hold its verifier up."""
@@ -55,6 +53,13 @@ class EngineSpec(Strict):
     settings: dict[str, Setting] = Field(default={})
     env: dict[str, str] = Field(default={})
 
+    def placed(self, engines: dict[str, HostEngineSpec]) -> Self:
+        """Return the spec with the program and the settings that a host has for this engine, where it names none."""
+        if (here := engines.get(self.engine)) is None:
+            return self
+        update = {"binary": self.binary or here.binary, "settings": {**here.settings, **self.settings}}
+        return self.model_copy(update=update)
+
 
 class BesideSpec(EngineSpec):
     """A further engine, measured after the pairs and published beside them: it gates nothing and can fail nothing."""
@@ -63,11 +68,21 @@ class BesideSpec(EngineSpec):
 
 
 class ModelSpec(Strict):
-    """One GGUF. ``gguf`` is a path (relative to the params file), or ``package:NAME`` of an installed wheel."""
+    """One GGUF. ``gguf`` is a path (relative to the params file), or ``package:NAME`` of an installed wheel.
+
+    ``sha256: unpinned`` says openly that nobody has pinned the bytes yet: such a file can be read, and not be measured.
+    """
 
     name: Name
     gguf: str = Field(min_length=1)
-    sha256: Sha256
+    sha256: PinnedSha256
+
+    @field_validator("sha256")
+    @classmethod
+    def _no_placeholder(cls, sha256: str) -> str:
+        if len(set(sha256)) == 1:
+            raise ValueError("one digit 64 times is a placeholder, not a sha256; say `unpinned` where it is not known")
+        return sha256
 
 
 class StepSpec(Strict):
@@ -194,34 +209,6 @@ class ProtocolSpec(Strict):
         return self
 
 
-class MarginSpec(Strict):
-    """The margin class: the largest fall a PASS may still hide. Declared openly and shown in the report."""
-
-    letter: Literal["A", "B", "C", "D"] = "A"
-    fraction: float = Field(default=0.10, gt=0, lt=1)
-    reason: str = ""
-
-    @model_validator(mode="after")
-    def _reason(self) -> MarginSpec:
-        if self.fraction > 0.10 and len(self.reason) < 20:  # noqa: PLR2004
-            raise ValueError("a margin wider than 10 % needs a reason of at least 20 characters")
-        return self
-
-
-class HostSpec(Strict):
-    """A machine the gate runs on. ``receipts`` and ``reports`` are relative to the repository root."""
-
-    schema_: Literal["lqw-host/1"] = Field(alias="schema")
-    name: Name
-    aliases: list[str] = Field(default=[])
-    compute: Literal["cpu", "cuda"]
-    lock: str | None = None
-    margin: MarginSpec = MarginSpec.model_construct()
-    one_token_detector: Literal["gate", "report"] = "gate"
-    receipts: str = "receipts"
-    reports: str = "reports"
-
-
 class ReleaseSpec(Strict):
     """One release to be judged.
 
@@ -243,12 +230,16 @@ class ReleaseSpec(Strict):
     binaries: dict[Name, Sha256] = Field(default={})
     beside: list[BesideSpec] = Field(default=[], max_length=8)
 
-    def on(self, host: str) -> ReleaseSpec:
-        """Return the release as it is measured on *host*: with that host's own binary as the subject's."""
-        if host not in self.binaries:
-            return self
-        subject = self.subject.model_copy(update={"sha256": self.binaries[host]})
-        return self.model_copy(update={"subject": subject})
+    def on(self, host: str, engines: dict[str, HostEngineSpec]) -> ReleaseSpec:
+        """Return the release as it is measured on *host*, whose *engines* lie where that host's file says.
+
+        What the release itself says of a program or a setting goes before what the host says.
+        """
+        subject, comparator = self.subject.placed(engines), self.comparator.placed(engines)
+        if host in self.binaries:
+            subject = subject.model_copy(update={"sha256": self.binaries[host]})
+        beside = [one.placed(engines) for one in self.beside]
+        return self.model_copy(update={"subject": subject, "comparator": comparator, "beside": beside})
 
     @field_validator("models", "beside")
     @classmethod
@@ -295,11 +286,15 @@ class Params(Strict):
     def resolved(self) -> dict[str, Any]:
         """Return the JSON form that plan, journal and receipt carry; no path of this machine in it.
 
-        Commit, binaries, parity and engines beside stand in it only where the release declares them: older journals
-        keep their hash.
+        Commit, binaries, parity, a host's class and engines, and engines beside stand in it only where they are
+        declared: older journals keep their hash.
         """
         out = self.model_dump(mode="json", by_alias=True)
         out["path"] = Path(self.path).name
+        if self.host.class_ is None:
+            del out["host"]["class"]
+        if not self.host.engines:
+            del out["host"]["engines"]
         for arm in ("subject", "comparator"):
             if out["release"][arm]["commit"] is None:
                 del out["release"][arm]["commit"]

@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lqw.collect.preflight import check_model
+from lqw.collect.preflight import check_host, check_model
 from lqw.engines.base import Where
 from lqw.engines.binaries import file_sha256
 from lqw.engines.registry import get_engine
@@ -23,18 +23,26 @@ if TYPE_CHECKING:
 __all__ = ["release"]
 
 OVERHEAD = 1.25  # weights and a quarter more: context, compute buffers, the engine itself
+_CLASS = "numbers of another class of machine are another history"
 _ENGINE = "what runs must be the bytes the release names"
 _MODEL = "weights and a quarter more for context and buffers must fit"
 
 
 def release(params: Params) -> list[Check]:
     """Return the checks of a release on this machine: both programs and every model."""
-    out: list[Check] = []
+    out = checked("host class", _CLASS, lambda: _class(params))
     for arm, spec in (("subject", params.release.subject), ("comparator", params.release.comparator)):
         out += checked(arm, _ENGINE, lambda arm=arm, spec=spec: _engine(params, arm, spec))  # type: ignore[misc]
     for model in params.release.models:
         out += checked(model.name, _MODEL, lambda model=model: _model(params, model))  # type: ignore[misc]
     return out
+
+
+def _class(params: Params) -> Iterator[Check]:
+    """Compare this machine with what the host's params say of its class."""
+    seen, named = check_host(params), params.host.class_ is not None
+    said = seen if named else f"{seen}; params/hosts/{params.host.name}.yaml names no class"
+    yield Check("host class", "ok" if named else "skipped", said, _CLASS)
 
 
 def _engine(params: Params, arm: str, spec: EngineSpec) -> Iterator[Check]:

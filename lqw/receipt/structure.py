@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["structure_problems"]
 
+_SHA256 = 64  # digits; a model without them was never measured
 MOST = 20  # problems that are listed; a document that is wrong throughout need not say so a thousand times
 
 
@@ -65,6 +66,7 @@ def _header(header: Header, params: Params, plan: Plan) -> Iterator[Problem]:
     pairs: list[tuple[str, Any, Any]] = [
         ("header.plan_sha256", header.plan_sha256, plan.sha256),
         ("header.models", header.models, {model.name: model.sha256 for model in params.release.models}),
+        ("header.models unpinned", [name for name, sha256 in header.models.items() if len(sha256) != _SHA256], []),
         ("header.host.name", header.host.name, params.host.name),
     ]
     rebuilt = plan.to_json()

@@ -155,7 +155,7 @@ def _against(scene: Scene, result: HostResult, receipt: Receipt, store: str) -> 
     yield from _attempts(scene, result, receipt, store)
     yield from _follows(scene, result, receipt, store)
     yield from params_findings(tree, scene.manifest, receipt, host)
-    yield from identity_findings(scene.manifest.release.on(host).subject, receipt, result.path, host)
+    yield from identity_findings(scene.manifest.release.on(host, {}).subject, receipt, result.path, host)
     records, broken = read_records(tree, store, host)
     yield from broken
     yield from record_findings(tree, store, records, scene.signers, host)

@@ -126,9 +126,10 @@ def params_findings(tree: Tree, manifest: Manifest, receipt: Receipt, host: str)
 def _typed(tree: Tree, manifest: Manifest, params: Params, host: str) -> Iterator[Finding]:
     protocol = f"protocols/{manifest.release.protocol}.yaml"
     prompts = f"prompts/{params.protocol.identity.prompts}"
+    here = parse_params(tree, HostSpec, f"hosts/{host}.yaml")
     read = (
-        (manifest.path, params.release, manifest.release.on(host)),
-        (f"{PARAMS}/hosts/{host}.yaml", params.host, parse_params(tree, HostSpec, f"hosts/{host}.yaml")),
+        (manifest.path, params.release, manifest.release.on(host, here.engines)),
+        (f"{PARAMS}/hosts/{host}.yaml", params.host, here),
         (f"{PARAMS}/{protocol}", params.protocol, parse_params(tree, ProtocolSpec, protocol)),
         (f"{PARAMS}/targets.yaml", params.targets, parse_params(tree, TargetsSpec, "targets.yaml")),
         (f"{PARAMS}/{prompts}", params.prompts, parse_params(tree, IdentityPrompts, prompts).prompts),

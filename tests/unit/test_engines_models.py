@@ -38,6 +38,8 @@ def test_a_path_is_relative_to_the_params_file(tmp_path):
         (b"", SHA256, "models.m.gguf", "not a GGUF file"),
         (b"PK\3\4zip", SHA256, "models.m.gguf", "not a GGUF file"),
         (BYTES + b"x", SHA256, "models.m.sha256", "the file's sha256 is "),
+        (BYTES, "unpinned", "models.m.sha256", f"nobody has pinned this model's bytes; the file here has {SHA256}"),
+        (None, "unpinned", "models.m.sha256", "nobody has pinned .* there is no m.gguf here"),
     ],
 )
 def test_a_file_that_is_not_the_model_is_refused(tmp_path, content, sha256, field, problem):

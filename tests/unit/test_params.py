@@ -62,6 +62,7 @@ def test_committed_releases_load(file):
         (RELEASE, _set("hosts", ["no-such-host"]), "(file)"),
         (RELEASE, _set("protocol", "../../etc"), "protocol"),
         (RELEASE, _set("models", 0, "sha256", "abc"), "models.0.sha256"),
+        (RELEASE, _set("models", 0, "sha256", "0" * 64), "models.0.sha256"),
         (RELEASE, _set("subject", "settings", "ubatch", float("inf")), "subject.settings.ubatch"),
         (PROTOCOL, _set("floor_pairs", 0), "floor_pairs"),
         (PROTOCOL, _set("looks", [0]), "looks"),

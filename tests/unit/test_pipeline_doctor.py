@@ -78,7 +78,7 @@ def test_a_model_fits_by_arithmetic_or_does_not(params, monkeypatch):
 def test_an_engine_that_is_not_there_is_bad_with_field_and_remedy(params):
     missing = params.release.subject.model_copy(update={"engine": "llama_server", "binary": "/absent/llama-server"})
     wrong = params.model_copy(update={"release": params.release.model_copy(update={"subject": missing})})
-    check = doctor_release.release(wrong)[0]
+    check = doctor_release.release(wrong)[1]
     assert check.state == "bad"
     assert "subject.binary" in check.seen
     assert check.mend
