@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,8 +23,8 @@ from lqw.outcomes import Outcome, Purpose
 from lqw.params import load_params
 from lqw.pipeline.chain import ChainResult, Job, run_chain
 from lqw.pipeline.refusals import refuse_other_builds, refuse_second_attempt
-from lqw.pipeline.runs import STAGES, Folder, Replayed, Resumed, RunInfo, new_run_id, read_run, repository_root, utc_now
-from lqw.plan import build_plan
+from lqw.pipeline.resuming import open_again
+from lqw.pipeline.runs import STAGES, Folder, Replayed, RunInfo, new_run_id, repository_root, utc_now
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -52,12 +53,16 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A run whose folder exists and whose parameters hold; nothing was started yet."""
+    """A run whose folder exists and whose parameters hold; nothing was started yet.
+
+    ``stored`` is the receipt of a resumed run that has ended already.
+    """
 
     folder: Folder
     info: RunInfo
     params: Params
     stages: tuple[str, ...]
+    stored: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,8 @@ def prepare(order: Order) -> Prepared:
     _writable(store)
     refuse_other_builds(params, store)
     if order.resume is not None:
-        return _resume(order, params)
+        again = open_again(order.resume, params, order.purpose, order.params_file)
+        return Prepared(again.folder, again.info, params, STAGES, again.stored)
     refuse_second_attempt(params, store, None)
     run_id = new_run_id(params.release.release)
     folder = _new_folder(order, run_id, params)
@@ -116,8 +122,11 @@ def _writable(store: Path) -> None:
     place = store
     while not place.exists() and place != place.parent:
         place = place.parent
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        raise UsageError(f"{store}: the store cannot be written", remedy="name another one with --store DIR")
+    try:
+        with tempfile.TemporaryFile(dir=place):  # asked by doing: root may write everywhere, and /proc takes no file
+            pass
+    except OSError as err:
+        raise UsageError(f"{store}: the store cannot be written", remedy="name another one with --store DIR") from err
 
 
 def _new_folder(order: Order, run_id: str, params: Params) -> Folder:
@@ -131,34 +140,6 @@ def _new_folder(order: Order, run_id: str, params: Params) -> Folder:
             f"{path}: cannot make the run folder: {err.strerror or err}", remedy="name another one with --run DIR"
         ) from err
     return Folder(path)
-
-
-def _resume(order: Order, params: Params) -> Prepared:
-    """Open a run that did not end; refuse another run's params."""
-    assert_folder = order.resume or Path()
-    folder, info = read_run(assert_folder)
-    if info.replayed is not None:
-        raise UsageError(f"{folder.path}: a replayed journal measures nothing", remedy="give --journal again")
-    if info.purpose is not order.purpose or info.host != params.host.name:
-        raise UsageError(
-            f"{folder.path}: a run to {info.purpose} on {info.host}, not to {order.purpose} on {params.host.name}",
-            remedy="resume it with the command it was started with",
-        )
-    records = 0
-    if folder.journal.is_file() and folder.journal.stat().st_size:
-        journal = read_journal(folder.journal)
-        if journal.header.plan_sha256 != build_plan(params, order.purpose).sha256:
-            raise UsageError(
-                f"{folder.path}: its journal was measured with other parameters than {order.params_file}",
-                remedy="resume with the parameters it was started with, or start a new run",
-            )
-        records = len(journal.starts) + len(journal.identities) + len(journal.besides)
-        records += len(journal.batch.starts) if journal.batch else 0
-    refuse_second_attempt(params, Path(info.store), info.run_id)
-    info = info.model_copy(update={"resumed": (*info.resumed, Resumed(utc=utc_now(), records=records))})
-    folder.clear_results()
-    folder.write_info(info)
-    return Prepared(folder, info, params, STAGES)
 
 
 def _replay(order: Order, params: Params, store: Path) -> Prepared:
@@ -228,6 +209,8 @@ def run(prepared: Prepared, *, console: Console | None = None, form: Literal["li
         As in :class:`lqw.pipeline.display.Display`.
     """
     folder, info = prepared.folder, prepared.info
+    if prepared.stored is not None:
+        return _ended_before(prepared, prepared.stored)
     marker = info.run_id if info.replayed is None else f"{info.run_id}/{os.getpid()}/{folder.path.name}"
     job = Job(
         folder=folder,
@@ -273,9 +256,16 @@ def _judged(prepared: Prepared, chain: ChainResult) -> Finished:
     if chain.claimed != checked.exit_status:
         said = f"40_verdict said exit {chain.claimed}, the receipt gives {int(checked.exit_status)}"
         return _incomplete(folder, Exit.INTERNAL, (said, *map(str, checked.problems)))
+    finished = _finished(prepared, checked)
+    if prepared.info.replayed is not None or checked.outcome is Outcome.INVALID:
+        return finished
+    return _stored(prepared, finished, checked)
+
+
+def _finished(prepared: Prepared, checked: Verification) -> Finished:
     judgement = checked.judgement
-    finished = Finished(
-        folder=folder,
+    return Finished(
+        folder=prepared.folder,
         status=checked.exit_status,
         outcome=checked.outcome,
         sentence=judgement.sentence if judgement else "the receipt does not verify",
@@ -283,9 +273,23 @@ def _judged(prepared: Prepared, chain: ChainResult) -> Finished:
         reasons=judgement.reasons if judgement else (),
         notes=(*map(str, checked.problems), *_notes(prepared, judgement)),
     )
-    if prepared.info.replayed is not None or checked.outcome is Outcome.INVALID:
-        return finished
-    return _stored(prepared, finished, checked)
+
+
+def _ended_before(prepared: Prepared, stored: Path) -> Finished:
+    """Say a stored verdict again, and do what its run's end left undone in the store."""
+    from lqw.pipeline.storing import store_rest  # noqa: PLC0415
+    from lqw.receipt import verify_receipt  # noqa: PLC0415
+
+    checked = verify_receipt(stored)
+    finished = _finished(prepared, checked)
+    if checked.outcome is not Outcome.INVALID:
+        notes = (
+            f"this run had ended: {stored} is its receipt",
+            *store_rest(stored, prepared.folder, prepared.info, checked),
+        )
+        finished = replace(finished, stored=stored, notes=(*finished.notes, *notes))
+    report = prepared.folder.path / "report.html"
+    return replace(finished, report=report if report.is_file() else None)
 
 
 def _notes(prepared: Prepared, judgement: Judgement | None) -> tuple[str, ...]:

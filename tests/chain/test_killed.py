@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -84,6 +85,7 @@ def test_kill_9_of_the_gate_leaves_no_process_and_the_run_resumes_to_its_pass(wo
     gate.process.communicate()
     assert _wait_gone(gate.run_id) == []
     kept = read_journal(gate.run / "samples.jsonl").starts
+    before = (world / "receipts/fake/baseline.json").read_bytes()
     status, said = lqw(world, "gate", "params/fake/1.1.0.yaml", "--resume", "runs/r", **ENVIRONMENT)
     assert status == 0, said
     assert "rows: planned 3, measured 3, gating 3, void 0, failed 0" in said
@@ -94,5 +96,26 @@ def test_kill_9_of_the_gate_leaves_no_process_and_the_run_resumes_to_its_pass(wo
     assert journal.starts[: len(kept)] == kept
     assert len({(s.pair, s.arm) for s in journal.starts}) == len(journal.starts) == 6
     assert len(json.loads((gate.run / "receipt.json").read_text())["run"]["resumed"]) == 1
+    store = world / "receipts/fake"
+    stored = {path.name: path.read_bytes() for path in store.iterdir() if path.is_file()}
+    again, said = lqw(world, "gate", "params/fake/1.1.0.yaml", "--resume", "runs/r", **ENVIRONMENT)
+    assert (again, "this run had ended" in said) == (0, True), said
+    assert {path.name: path.read_bytes() for path in store.iterdir() if path.is_file()} == stored, "one run counts once"
+    (store / "baseline.json").write_bytes(before)  # as if killed after the receipt was stored
+    again, said = lqw(world, "gate", "params/fake/1.1.0.yaml", "--resume", "runs/r", **ENVIRONMENT)
+    assert (again, "moved" in said) == (0, True), said
+    assert {path.name: path.read_bytes() for path in store.iterdir() if path.is_file()} == stored
     other, said = lqw(world, "gate", "params/fake/1.2.0.yaml", "--resume", "runs/r", **ENVIRONMENT)
     assert (other, "other parameters" in said) == (2, True), said
+
+
+def test_a_floor_whose_tokens_were_not_stored_yet_gets_them_by_resuming(world, floor):
+    shutil.copytree(floor / "runs/floor", world / "runs/floor")
+    info = world / "runs/floor/run.json"
+    info.write_text(info.read_text().replace(str(floor), str(world)))
+    stored = (world / "receipts/fake/reference.json").read_bytes()
+    (world / "receipts/fake/reference.json").unlink()
+    status, said = lqw(world, "baseline", "adopt", "params/fake/1.0.0.yaml", "--resume", "runs/floor", **ENVIRONMENT)
+    assert (status, "token reference: tiny" in said) == (0, True), said
+    assert (world / "receipts/fake/reference.json").read_bytes() == stored
+    assert not (world / "receipts/fake/1.0.0.attempt2.json").exists()
