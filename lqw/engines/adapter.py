@@ -14,6 +14,7 @@ from lqw.engines.binaries import executable_sha256
 from lqw.engines.checks import check_binary, check_settings
 from lqw.engines.control import ControlError
 from lqw.engines.environment import scrubbed
+from lqw.engines.fit import Need
 from lqw.outcomes import Reason
 
 if TYPE_CHECKING:
@@ -21,10 +22,13 @@ if TYPE_CHECKING:
 
     from lqw.engines.base import Compute, Environment, StartRequest, StreamFormat, Where
     from lqw.engines.control import Control
+    from lqw.engines.fit import Sizes
     from lqw.params import EngineSpec
     from lqw.samples import Answer, Failure
 
 __all__ = ["Adapter", "encoded", "post"]
+
+BATCH_TOKENS = 16  # of which logits are kept at the least
 
 
 class Adapter:
@@ -47,6 +51,21 @@ class Adapter:
         del compute
         check_settings(spec, self.kinds, self.least, self.words, where)
         check_binary(spec, where)
+
+    def need(self, sizes: Sizes, request: StartRequest) -> Need:
+        """Return the file, a cache for each slot at two bytes a number, and the logits of a small batch.
+
+        A cache of smaller numbers and layers kept off the GPU need less: they are counted as nothing.
+        """
+        settings = request.spec.settings
+        whole = settings.get("gpu_layers", "all") == "all" or request.compute == "cpu"
+        f16 = all(settings.get(name, "f16") == "f16" for name in ("cache_type_k", "cache_type_v"))
+        return Need(
+            weights=sizes.file if whole else 0,
+            kv=request.slots * sizes.kv(request.context_tokens_per_slot) if f16 and whole else 0,
+            state=request.slots * sizes.state_per_slot if whole else 0,
+            compute=BATCH_TOKENS * sizes.row,
+        )
 
     def place(self, spec: EngineSpec) -> tuple[str, int] | None:
         """Return None: it is started here."""

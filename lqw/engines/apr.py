@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from lqw.engines.base import Compute, Prompt, StartRequest, Where
     from lqw.engines.control import Control
+    from lqw.engines.fit import Need, Sizes
     from lqw.params import EngineSpec
     from lqw.samples import Answer
 
@@ -42,6 +44,7 @@ __all__ = ["Apr"]
 
 ROUTE = "/v1/completions"
 _ON_GPU, _ON_CPU = ("cuda", "gpu"), ("cpu",)
+_FIRST_STATE = 4_096  # tokens; completions queue, so one state at a time is certain
 _VOIDS = ("SKIP_PARITY_GATE",)
 
 
@@ -74,6 +77,24 @@ class Apr(Adapter):
                     remedy="remove the variable",
                 )
         super().check(spec, compute=compute, where=where)
+
+    def need(self, sizes: Sizes, request: StartRequest) -> Need:
+        """Return apr's own rule: states begin at 4,096 tokens and double; on a GPU the layers stand there in f16 too.
+
+        The f16 copy is what its log calls "fp16 prefill weights prewarmed" (949 MiB for 0.8B); a one-token prefill and
+        other prefill kernels make none.
+        """
+        plain, env = super().need(sizes, request), request.spec.env
+        tokens = _FIRST_STATE
+        while tokens < request.context_tokens_per_slot:
+            tokens *= 2
+        f16 = request.compute == "cuda" and not {"APR_QWEN35_SESSION_PREFILL", "APR_QWEN35_PREFILL_GEMM"} & env.keys()
+        return replace(
+            plain,
+            weights=plain.weights + (2 * sizes.matrices if f16 and plain.weights else 0),
+            kv=sizes.kv(tokens) if plain.kv else 0,
+            state=sizes.state_per_slot if plain.state else 0,
+        )
 
     def command(self, request: StartRequest, port: int) -> list[str]:
         """Return program and arguments."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lqw.engines.control import Control
+    from lqw.engines.fit import Need, Sizes
     from lqw.params import EngineSpec, LaunchSpec
     from lqw.samples import Answer, Failure
 
@@ -162,6 +163,10 @@ class Engine(Protocol):
 
     def check(self, spec: EngineSpec, *, compute: Compute, where: Where) -> None:
         """Raise ParamsError where the spec names what this engine does not know, lacks, or cannot do."""
+        ...
+
+    def need(self, sizes: Sizes, request: StartRequest) -> Need:
+        """Return the memory this start needs at least (:mod:`lqw.engines.fit`), bytes."""
         ...
 
     def place(self, spec: EngineSpec) -> tuple[str, int] | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lqw.engines.attached import attach, facts_of
 from lqw.engines.control import Control, ControlError
+from lqw.engines.fit import does_not_fit
 from lqw.engines.running import RunningEngine
 from lqw.host.gpu import VramMeter
 from lqw.host.ports import free_port, who_listens, wrong_listener
@@ -42,12 +43,15 @@ def start_engine(engine: Engine, request: StartRequest, *, port: int | None = No
     Returns
     -------
     RunningEngine or Failure
-        ``FAILED_START`` (exited, hung, cannot be executed), ``WRONG_PROCESS`` (another process listens, or other
+        ``DOES_NOT_FIT`` (by arithmetic, nothing was started), ``FAILED_START`` (exited, hung, cannot be executed),
+        ``WRONG_PROCESS`` (another process listens, or other
         bytes run), ``WRONG_SETTINGS`` (read back other settings than planned). Nothing is left running then.
     """
     place = engine.place(request.spec)
     if place is not None:
         return attach(engine, request, place)
+    if short := does_not_fit(engine, request):
+        return short
     port = free_port() if port is None else port
     environment = engine.environment(os.environ, request, port)
     command = engine.command(request, port)

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lqw.collect.preflight import check_host, check_model
-from lqw.engines.base import Where
+from lqw.engines.base import StartRequest, Where
 from lqw.engines.binaries import file_sha256
+from lqw.engines.fit import need_of, room
 from lqw.engines.registry import get_engine
-from lqw.host.gpu import open_gpu
-from lqw.host.memory import available_bytes
+from lqw.outcomes import Arm
 from lqw.pipeline.doctor import Check, checked, gib
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lqw.engines.fit import Need
     from lqw.params import EngineSpec, ModelSpec, Params
     from lqw.pipeline.doctor import State
 
 __all__ = ["release"]
 
-OVERHEAD = 1.25  # weights and a quarter more: context, compute buffers, the engine itself
 _CLASS = "numbers of another class of machine are another history"
 _ENGINE = "what runs must be the bytes the release names"
-_MODEL = "weights and a quarter more for context and buffers must fit"
+_MODEL = "weights, KV, state and compute must fit, for each arm and each start"
 
 
 def release(params: Params) -> list[Check]:
@@ -60,30 +59,33 @@ def _engine(params: Params, arm: str, spec: EngineSpec) -> Iterator[Check]:
     yield Check(arm, state, seen, "a subject without sha256 and commit can be measured, not tagged", mend)
 
 
-def _size(model: ModelSpec, params: Params) -> int:
-    """Return a model's bytes: of its file, or of the parts of the wheel that holds it."""
-    if not model.gguf.startswith("package:"):
-        return (params.folder / Path(model.gguf).expanduser()).stat().st_size
-    module = importlib.import_module(model.gguf.removeprefix("package:").replace("-", "_"))
-    return sum(Path(part).stat().st_size for part in module.chunk_paths())
-
-
-def _room(params: Params) -> tuple[int, str]:
-    """Return the bytes an engine may take, and of what: unified memory counts where the GPU tells no total."""
-    if params.host.compute == "cpu":
-        return available_bytes(), "memory available"
-    gpu = open_gpu()
-    total, used = gpu.facts()["vram_mib"], gpu.used_bytes()
-    if isinstance(total, int) and used is not None:
-        return total * 2**20 - used, "GPU memory free"
-    return available_bytes(), "unified memory available"
-
-
 def _model(params: Params, model: ModelSpec) -> Iterator[Check]:
     check_model(params, model)
-    size, (room, of) = _size(model, params), _room(params)
-    need = size * OVERHEAD
-    seen = f"{gib(size)} × {OVERHEAD} = {gib(need)} of {gib(room)} {of}; sha256 {model.sha256[:16]}… "
-    seen += "is checked when the wheel's parts are put together" if model.gguf.startswith("package:") else "as pinned"
-    state: State = "ok" if need <= room else "bad"
-    yield Check(model.name, state, seen, _MODEL, "" if state == "ok" else "end what holds the memory, or leave it out")
+    if model.gguf.startswith("package:"):
+        yield Check(model.name, "ok", "its wheel is installed; bytes and size are checked when it is unpacked", _MODEL)
+        return
+    path, (free, of) = params.folder / Path(model.gguf).expanduser(), room(params.host.compute)
+    needs = [(str(need), need.total) for need in _needs(params, path) if need is not None]
+    size = path.stat().st_size
+    said, most = max(needs, key=lambda one: one[1], default=(f"weights {gib(size)}, the header tells no more", size))
+    state: State = "ok" if most <= free else "bad"
+    seen = f"{said} of {gib(free)} {of}; sha256 {model.sha256[:16]}… as pinned"
+    mend = "" if state == "ok" else "end what holds the memory, or leave it out: its rows would be DOES_NOT_FIT"
+    yield Check(model.name, state, seen, _MODEL, mend)
+
+
+def _needs(params: Params, path: Path) -> Iterator[Need | None]:
+    """Yield what each arm needs for each start of the protocol."""
+    for spec in (params.release.subject, params.release.comparator):
+        for launch in params.protocol.launches:
+            request = StartRequest.of(
+                spec,
+                launch,
+                model_path=path,
+                compute=params.host.compute,
+                run_id="doctor",
+                log_path=Path(),
+                timeout_s=1.0,
+                arm=Arm.SUBJECT,
+            )
+            yield need_of(get_engine(spec.engine, file=params.path), request)

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from lqw.synth.mixes import Format
     from lqw.synth.shapes import TensorShape
 
-__all__ = ["ALIGNMENT", "BadGguf", "F32Value", "Field", "U32Value", "header", "read_metadata"]
+__all__ = ["ALIGNMENT", "BadGguf", "F32Value", "Field", "U32Value", "header", "read_header", "read_metadata"]
 
 ALIGNMENT = 32
 VERSION = 3
 READABLE_VERSIONS = (2, 3)
 MAX_STRING = 64 * 1024 * 1024
 MAX_COUNT = 16 * 1024 * 1024
+MAX_RANK = 8
 U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
 _NUMBERS = {
     0: "<B", 1: "<b", 2: "<H", 3: "<h", U32: "<I", I32: "<i", F32: "<f", BOOL: "<?", 10: "<Q", 11: "<q", 12: "<d",
@@ -89,20 +90,44 @@ def read_metadata(handle: BinaryIO, *, wanted: str) -> dict[str, Any]:
     BadGguf
         Wrong magic or version, a cut file, or lengths that no real file has.
     """
-    magic, version, _, count = struct.unpack("<4sIQQ", _take(handle, 24))
+    return _read_fields(handle, wanted)[0]
+
+
+def read_header(handle: BinaryIO) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
+    """Return the metadata without the tokenizer's, and every tensor's dimensions by name, fastest first.
+
+    Raises
+    ------
+    BadGguf
+        As :func:`read_metadata`.
+    """
+    out, count = _read_fields(handle, "")
+    tensors: dict[str, tuple[int, ...]] = {}
+    for _ in range(count):
+        name, rank = _take_string(handle).decode("utf-8", "replace"), _take_number(handle, U32)
+        if rank > MAX_RANK:
+            raise BadGguf(f"a tensor of {rank} dimensions")
+        tensors[name] = struct.unpack(f"<{rank}Q", _take(handle, 8 * rank))
+        _take(handle, 12)  # type and offset
+    return {key: value for key, value in out.items() if not key.startswith("tokenizer.")}, tensors
+
+
+def _read_fields(handle: BinaryIO, wanted: str) -> tuple[dict[str, Any], int]:
+    """Return the metadata whose keys start with *wanted*, and how many tensors follow."""
+    magic, version, tensors, count = struct.unpack("<4sIQQ", _take(handle, 24))
     if magic != b"GGUF":
         raise BadGguf(f"begins with {magic!r}, not with b'GGUF'")
     if version not in READABLE_VERSIONS:
         raise BadGguf(f"version {version}, readable are {READABLE_VERSIONS}")
-    if count > MAX_COUNT:
-        raise BadGguf(f"{count} metadata fields")
+    if max(count, tensors) > MAX_COUNT:
+        raise BadGguf(f"{count} metadata fields, {tensors} tensors")
     out: dict[str, Any] = {}
     for _ in range(count):
         key = _take_string(handle).decode("utf-8", "replace")
         value = _take_value(handle, _take_number(handle, U32))
         if key.startswith(wanted):
             out[key] = value
-    return out
+    return out, tensors
 
 
 def _take(handle: BinaryIO, size: int) -> bytes:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from lqw.cli.app import run
+from lqw.engines.fit import Need
 from lqw.errors import UsageError
 from lqw.params import load_params
 from lqw.pipeline import doctor, doctor_release
@@ -65,14 +66,18 @@ def test_without_a_gpu_a_cuda_host_is_bad_with_the_remedy_and_a_cpu_host_skips_i
     assert (skipped.state, skipped.seen) == ("skipped", "host demo computes on the CPU")
 
 
-def test_a_model_fits_by_arithmetic_or_does_not(params, monkeypatch):
+def test_a_model_fits_by_arithmetic_or_does_not(params, monkeypatch, tmp_path):
+    (tmp_path / "m.gguf").write_bytes(b"GGUF")
+    model = params.release.models[0].model_copy(update={"gguf": str(tmp_path / "m.gguf")})
     monkeypatch.setattr(doctor_release, "check_model", lambda params, model: None)
-    monkeypatch.setattr(doctor_release, "_size", lambda model, params: 2 * 2**30)
-    for room, state in ((3 * 2**30, "ok"), (2 * 2**30, "bad")):
-        monkeypatch.setattr(doctor_release, "available_bytes", lambda room=room: room)
-        (check,) = doctor_release._model(params, params.release.models[0])
-        assert check.state == state
-        assert "2.00 GiB × 1.25 = 2.50 GiB" in check.seen
+    need = Need(2 * 2**30, 2**29, 0, 0)
+    for told, seen in ((need, "weights 2.00 + KV 0.50 + state 0.00 + compute 0.00 = 2.50 GiB of"), (None, "no more")):
+        monkeypatch.setattr(doctor_release, "need_of", lambda engine, request, told=told: told)
+        for free, state in ((need.total, "ok"), (3, "bad")):
+            monkeypatch.setattr(doctor_release, "room", lambda compute, free=free: (free, "memory available"))
+            (check,) = doctor_release._model(params, model)
+            assert (check.state, bool(check.mend)) == (state, state == "bad")
+            assert seen in check.seen
 
 
 def test_an_engine_that_is_not_there_is_bad_with_field_and_remedy(params):
