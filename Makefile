@@ -35,7 +35,7 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml requirements.lock
 	@$(INSTALL) '.[demo,dev,lab]'
 	@touch $@ $(VENV)/.demo
 
-demo: $(VENV)/.demo  ## watch the gate pass a healthy release and stop a sick one (about 6 minutes)
+demo: $(VENV)/.demo  ## watch the gate pass a healthy release and stop a sick one (about 4 minutes)
 	@$(BIN)/lqw demo
 
 # Three workers on two cores: the fake engine's tests wait more than they compute. Files in their own order, or the long

@@ -22,7 +22,7 @@ def demo(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the run folders of earlier demos.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No live display.")] = False,
 ) -> None:
-    """Floor of 1.0.0, gate 1.1.0 (must PASS), gate 1.2.0 with a one-token prefill (must go RED). About five minutes.
+    """Floor of 1.0.0, gate 1.1.0 (must PASS), gate 1.2.0 with a one-token prefill (must go RED). About four minutes.
 
     Exit 0 only if the first was PASS and the second was RED for that reason. Writes below runs/ only.
     """

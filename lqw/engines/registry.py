@@ -17,7 +17,7 @@ from lqw.engines.llama_server import LlamaServer
 from lqw.engines.ollama import Ollama
 from lqw.engines.openai_url import OpenAiUrl
 from lqw.engines.vllm import Vllm
-from lqw.errors import ParamsError
+from lqw.errors import ParamsError, UsageError
 
 if TYPE_CHECKING:
     from lqw.engines.base import Engine
@@ -31,10 +31,16 @@ ENGINES: dict[str, Engine] = {
 
 
 def get_engine(name: str, *, file: str = "params", field: str = "engine") -> Engine:
-    """Return an adapter by the word the params use; ParamsError names the known ones."""
+    """Return an adapter by the word the params use; ParamsError names the known ones, UsageError a module."""
     if name not in ENGINES:
         for module in filter(None, os.environ.get(MODULES, "").split(":")):
-            importlib.import_module(module).register(ENGINES)
+            try:
+                importlib.import_module(module).register(ENGINES)
+            except (ImportError, AttributeError, ValueError) as err:
+                raise UsageError(
+                    f"{MODULES}={os.environ[MODULES]!r}: {module!r} adds no engine: {err}",
+                    remedy=f"unset {MODULES}, or name modules that have register(engines)",
+                ) from err
     if name not in ENGINES:
         raise ParamsError(
             file=file, field=field, value=name, problem="no such engine", remedy=f"one of: {', '.join(sorted(ENGINES))}"

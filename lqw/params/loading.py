@@ -79,7 +79,7 @@ def parse_text(spec: type[_Spec], text: str, path: Path, *, remedy: str) -> _Spe
     """Read the text of a YAML file as *spec*; *path* is for messages alone. ParamsError names all."""
     try:
         raw = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a SafeLoader
-    except (yaml.YAMLError, RecursionError, TypeError) as err:
+    except (yaml.YAMLError, RecursionError, TypeError, ValueError) as err:  # the last: a date or number that is none
         raise ParamsError(
             file=str(path),
             field="(yaml)",

@@ -33,7 +33,11 @@ __all__ = [
 Version = Annotated[str, StringConstraints(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+_-]{0,63}$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 PinnedSha256 = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{64}|unpinned)$")]
+EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+EnvValue = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
 Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{7,40}$")]
+
+A_WEEK_S = 604_800.0
 
 MAX_ROWS = 1_024
 """Rows of a release, over all its models; sixty are usual. A receipt of more would hold its verifier up."""
@@ -51,7 +55,7 @@ class EngineSpec(Strict):
     sha256: Sha256 | None = None
     commit: Commit | None = None
     settings: dict[str, Setting] = Field(default={})
-    env: dict[str, str] = Field(default={})
+    env: dict[EnvName, EnvValue] = Field(default={})
 
     def placed(self, engines: dict[str, HostEngineSpec]) -> Self:
         """Return the spec with the program and the settings that a host has for this engine, where it names none."""
@@ -178,9 +182,9 @@ class ProtocolSpec(Strict):
     floor_pairs: int = Field(default=10, ge=6, le=50)
     identity: IdentitySpec = IdentitySpec.model_construct()  # its validator waits until it is needed
     corpus: str = "corpus.txt"
-    start_timeout_s: float = Field(default=600.0, gt=0)
-    request_timeout_s: float = Field(default=600.0, gt=0)
-    total_deadline_s: float = Field(default=10_800.0, gt=0)
+    start_timeout_s: float = Field(default=600.0, gt=0, le=A_WEEK_S)
+    request_timeout_s: float = Field(default=600.0, gt=0, le=A_WEEK_S)
+    total_deadline_s: float = Field(default=10_800.0, gt=0, le=A_WEEK_S)
     min_window_s: float = Field(default=2.0, gt=0)
 
     @field_validator("looks")

@@ -82,6 +82,11 @@ def test_one_token_over_and_over_at_two_streams_alone_voids_the_rows_and_blocks(
     [
         ("fake/1.1.0.yaml", "release: 1.1.0", "release: 1.1.0\nunknown: 1", "unknown"),
         ("fake/1.1.0.yaml", "seed: 1", "seed: one", "seed"),
+        ("fake/1.1.0.yaml", "seed: 1", "seed: 2020-99-99", "month must be"),
+        ("fake/1.1.0.yaml", "seed: 1", f"seed: {'9' * 5_000}", "digits"),
+        ("fake/1.1.0.yaml", "model.gguf", "a" * 5_000, "gguf"),
+        ("fake/1.1.0.yaml", "engine: fake", "engine: fake\n  env: {'A=B': x}", "env"),
+        ("protocols/fake.yaml", "total_deadline_s: 120.0", "total_deadline_s: 1.0e+300", "total_deadline_s"),
         ("fake/1.1.0.yaml", "engine: fake", "engine: nope", "engine"),
         ("fake/1.1.0.yaml", "model.gguf", "absent.gguf", "gguf"),
         ("protocols/fake.yaml", "floor_pairs: 6", "floor_pairs: 0", "floor_pairs"),
@@ -94,8 +99,13 @@ def test_bad_parameters_end_in_2_name_the_field_and_leave_nothing(world, file, o
     path.write_text(text.replace(old, new))
     before = _bytes(world)
     status, said = lqw(world, "gate", "params/fake/1.1.0.yaml", **ENVIRONMENT)
-    assert (status, field in said, "remedy:" in said) == (2, True, True), said
+    assert (status, field in said, "remedy:" in said, "Traceback" in said) == (2, True, True, False), said
     assert _bytes(world) == before
+
+
+def test_a_module_that_adds_no_engine_ends_in_2(world):
+    status, said = lqw(world, "gate", "params/fake/1.1.0.yaml", LQW_ENGINE_MODULES="nope.nope")
+    assert (status, "LQW_ENGINE_MODULES" in said, "remedy:" in said) == (2, True, True), said
 
 
 def test_a_file_that_is_no_gguf_and_an_unwritable_run_folder_end_in_2(world):
@@ -104,6 +114,8 @@ def test_a_file_that_is_no_gguf_and_an_unwritable_run_folder_end_in_2(world):
     assert (status, "--run" in said) == (2, True), said
     status, said = lqw(world, "gate", "params/fake/1.1.0.yaml", "--store", "file/store", **ENVIRONMENT)
     assert (status, "--store" in said) == (2, True), said
+    status, said = lqw(world, "gate", "params/fake/1.1.0.yaml", "--store", "/proc/store", **ENVIRONMENT)
+    assert (status, "--store" in said) == (2, True), said  # where even root may make no file
     (world / "params/fake/model.gguf").write_bytes(b"PK" * 32)
     status, said = lqw(world, "gate", "params/fake/1.1.0.yaml", **ENVIRONMENT)
     assert (status, "gguf" in said.lower()) == (2, True), said
