@@ -11,20 +11,19 @@ from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING
 
-from lqw.canonical import sha256_bytes, sha256_json
 from lqw.collect.arms import Found, Site, utc_now
+from lqw.collect.twins import take_twins, twin_step
 from lqw.collect.watch import StartWatch
 from lqw.correctness.shapes import CACHED, SINGLE, other_shapes, streams_of
 from lqw.engines.base import Prompt, StartRequest
 from lqw.engines.starting import start_engine
 from lqw.engines.together import together
 from lqw.outcomes import Arm
-from lqw.samples import Failure, IdentityRecord, Twin
+from lqw.samples import Failure, IdentityRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from lqw.collect.prompts import PromptSet
     from lqw.engines.running import RunningEngine
     from lqw.params import StepSpec
     from lqw.samples import Answer
@@ -33,6 +32,9 @@ __all__ = ["identity_start"]
 
 SPARE_TOKENS = 512
 """Context a prompt may take besides its answer; the fixed prompts are far shorter."""
+
+SPARE_PER_TWIN = 64
+"""The same for prompts that are timed too, whose length is known."""
 
 Asked = dict[str, Prompt]
 
@@ -92,15 +94,18 @@ def _prompts_first(site: Site, model: str) -> Failure | None:
 
 
 def _start_alone(site: Site, model: str, arm: Arm, name: str, slots: int = 1) -> RunningEngine | Failure:
-    """Start an arm for what is not timed."""
+    """Start an arm for what is not timed, with room for the twins that *slots* streams get."""
     protocol = site.params.protocol
+    shapes = [shape for shape in (SINGLE, *_shapes(site)) if streams_of(shape) == slots]
+    steps = [step for shape in shapes if (step := twin_step(protocol, shape)) is not None]
+    needed = max((step.peak_tokens for step in steps), default=0) + SPARE_PER_TWIN
     return start_engine(
         site.engine(arm),
         StartRequest(
             spec=site.spec(arm),
             model_path=site.models[model],
             slots=slots,
-            context_tokens_per_slot=max(_tokens_needed(site), protocol.identity.output_tokens + SPARE_TOKENS),
+            context_tokens_per_slot=max(needed, protocol.identity.output_tokens + SPARE_TOKENS),
             compute=site.params.host.compute,
             run_id=site.run_id,
             log_path=site.log_path(f"{model}/{name}"),
@@ -134,12 +139,13 @@ def _ask(site: Site, running: RunningEngine, model: str, shape: str, found: Foun
     again = {name: asked[name] for name in site.params.protocol.identity.at_shapes or asked}
     if shape != SINGLE:
         _take(running, _in_parallel(site, running, again, shape), found)
-        return
-    _take(running, _serially(site, running, asked, margins=margins), found)
-    if CACHED in _shapes(site) and found.failure is None:
-        _take(running, _cached(site, running, again), found)
-    if found.failure is None:
-        found.twins += _twins(site, running, prompts)
+    else:
+        _take(running, _serially(site, running, asked, margins=margins), found)
+        if CACHED in _shapes(site) and found.failure is None:
+            _take(running, _cached(site, running, again), found)
+    for one in (SINGLE, CACHED) if shape == SINGLE else (shape,):
+        if found.failure is None:
+            found.twins += take_twins(site.params.protocol, running, prompts, one)
 
 
 def _identity_prompts(site: Site, running: RunningEngine) -> Asked | Failure:
@@ -208,33 +214,3 @@ def _in_parallel(site: Site, running: RunningEngine, asked: Mapping[str, Prompt]
             counted[name] += 1
             asks.append(ask)
         yield from together(asks)
-
-
-def _twin_steps(site: Site) -> list[StepSpec]:
-    """Return the step of one stream whose timed answers have an untimed twin: decode, else the shortest cold one."""
-    alone = [step for step in _steps(site) if step.kind in ("decode", "cold")]
-    return sorted(alone, key=lambda step: (step.kind != "decode", step.prompt_tokens))[:1]
-
-
-def _tokens_needed(site: Site) -> int:
-    return max((step.peak_tokens for step in _twin_steps(site)), default=0) + 64
-
-
-def _twins(site: Site, running: RunningEngine, prompts: PromptSet) -> Iterator[Twin]:
-    for step in _twin_steps(site):
-        key = (step.step_id, "timed", 0, 0)
-        ids, text = prompts.ids[key], prompts.texts.get(key)
-        answer = running.answer(
-            Prompt(ids, text),
-            step.output_tokens,
-            name=step.step_id,
-            timeout_s=site.params.protocol.request_timeout_s,
-        )
-        yield Twin(
-            step=step.step_id,
-            prompt_sha256=sha256_json(list(ids)),
-            want_tokens=step.output_tokens,
-            text_sha256=None if answer.failure else sha256_bytes(answer.text.encode()),
-            ids_sha256=None if answer.ids is None or answer.failure else sha256_json(answer.ids),
-            failure=answer.failure,
-        )

@@ -69,6 +69,12 @@ def _grouped(answers: Sequence[Answer]) -> list[tuple[str, str, list[Answer]]]:
     ]
 
 
+def _alike(first: Answer, others: Sequence[Answer]) -> bool:
+    """Return whether all answers to a prompt at a shape are one: then no chance of a batch explains a difference."""
+    base = reference_answer(first)
+    return all(first_difference(base, other) is None for other in others)
+
+
 def _self(model: str, answers: Sequence[Answer]) -> Iterator[Check]:
     for shape, prompt, (first, *others) in _grouped(answers):
         base = reference_answer(first)
@@ -108,8 +114,8 @@ def _unusable(model: str, reference: IdentityReference | None, task: IdentityTas
     return next((f"{of} {what} {then}, this run {now}" for what, then, now in asked if then != now), None)
 
 
-def _deviation(model: str, shape: str, prompt: str, text: str, reason: Reason) -> Check:
-    if is_strict(shape):
+def _deviation(model: str, shape: str, prompt: str, text: str, reason: Reason, *, voids: bool) -> Check:
+    if voids:
         return Check(model, "reference", shape, prompt, "void", text, reason)
     return Check(model, "reference", shape, prompt, "flag", text)
 
@@ -120,11 +126,12 @@ def _against(model: str, answers: Sequence[Answer], known: ModelReference) -> It
     for shape in sorted(set(known.shapes) - shapes):
         detail = f"release {release} answered at this shape, this run did not"
         yield Check(model, "reference", shape, "", "void", detail, Reason.VOID_CORRECTNESS), "none"
-    for shape, prompt, (first, *_) in _grouped(answers):
+    for shape, prompt, (first, *others) in _grouped(answers):
         before = known.shapes.get(shape, {}).get(prompt)
         if before is None:
             text = f"release {release} has no such answer"
-            yield _deviation(model, shape, prompt, text, Reason.NO_REFERENCE), "none"
+            check = _deviation(model, shape, prompt, text, Reason.NO_REFERENCE, voids=is_strict(shape))
+            yield check, "none"
             continue
         by: Compared = "ids" if before.ids is not None and first.ids is not None else "text"
         difference = first_difference(before, first)
@@ -132,7 +139,8 @@ def _against(model: str, answers: Sequence[Answer], known: ModelReference) -> It
             yield Check(model, "reference", shape, prompt, "ok", f"identical to release {release} by {by}"), by
         else:
             text = f"not the tokens of release {release}: {difference}"
-            yield _deviation(model, shape, prompt, text, Reason.VOID_CORRECTNESS), by
+            voids = is_strict(shape) or _alike(first, others)
+            yield _deviation(model, shape, prompt, text, Reason.VOID_CORRECTNESS, voids=voids), by
 
 
 def _own(model: str, records: Sequence[IdentityRecord], task: IdentityTask) -> tuple[list[Check], list[Answer]]:
@@ -194,7 +202,8 @@ def reference_from(records: Sequence[IdentityRecord], *, task: IdentityTask) -> 
     """Return the reference that an adopt run leaves behind.
 
     A model whose start failed, whose answers are missing or disagree with themselves, or are garbage, is left
-    out: such answers never become what later releases are held to, and the gate then names NO_REFERENCE.
+    out: such answers never become what later releases are held to, and the gate then names NO_REFERENCE. So is an
+    answer of parallel streams that differs between them; the others are held.
     """
     models: dict[str, ModelReference] = {}
     for model in dict.fromkeys(record.model for record in records):
@@ -203,8 +212,9 @@ def reference_from(records: Sequence[IdentityRecord], *, task: IdentityTask) -> 
         if model not in task.models or any(check.state == "void" for check in checks):
             continue
         shapes: dict[str, dict[str, ReferenceAnswer]] = {}
-        for shape, prompt, (first, *_) in _grouped(answers):
-            shapes.setdefault(shape, {})[prompt] = reference_answer(first)
+        for shape, prompt, (first, *others) in _grouped(answers):
+            if is_strict(shape) or _alike(first, others):
+                shapes.setdefault(shape, {})[prompt] = reference_answer(first)
         models[model] = ModelReference(
             model_sha256=task.models[model],
             release=task.release,

@@ -66,13 +66,21 @@ def test_a_shape_that_was_not_answered_is_not_shown_to_be_right(shape):
     assert (why, f"code ({shape})" in detail, "1 of 2 answers" in detail) == (Reason.VOID_CORRECTNESS, True, True)
 
 
-def test_other_tokens_with_a_cached_prefix_void_and_of_parallel_streams_flag():
+@pytest.mark.parametrize("shape", ["cached", "agg@2"])
+def test_other_tokens_than_the_reference_of_the_shape_void_also_of_parallel_streams_that_agree(shape):
     changed = [*GOOD[:5], 99, *GOOD[6:]]
-    why, detail = reason(judged({("cached", "code", 0): changed, ("cached", "code", 1): changed}))
-    assert (why, "code (cached)" in detail, "token 5 differs" in detail) == (Reason.VOID_CORRECTNESS, True, True)
-    flagged = judged({("agg@2", "code", 0): changed, ("agg@2", "code", 1): changed})
+    why, detail = reason(judged({(shape, "code", 0): changed, (shape, "code", 1): changed}))
+    assert (why, f"code ({shape})" in detail, "token 5 differs" in detail) == (Reason.VOID_CORRECTNESS, True, True)
+
+
+@pytest.mark.parametrize("repeat", [0, 1])
+def test_parallel_streams_that_differ_among_themselves_flag_and_are_not_held(repeat):
+    changed = {("agg@2", "code", repeat): [*GOOD[:5], 99, *GOOD[6:]]}
+    flagged = judged(changed)
     assert flagged.voids == {}
-    assert "token 5 differs" in flagged.flags[0].detail
+    assert all("token 5 differs" in flag.detail for flag in flagged.flags)
+    assert [flag.kind for flag in flagged.flags] == (["self", "reference"] if repeat == 0 else ["self"])
+    assert set(reference_from([record(changed)], task=task()).models["m"].shapes["agg@2"]) == {"prose"}
 
 
 def test_garbage_of_one_parallel_stream_voids_and_names_prompt_and_stream():
@@ -95,15 +103,19 @@ def test_margins_of_both_sides_stand_beside_the_first_difference():
 
 def test_shapes_that_were_not_held_join_and_lawful_differences_of_parallel_streams_refuse_nothing():
     old = reference_from([record(shapes={})], task=task("1.0.0", {}))
-    changed = {("agg@2", "code", r): [99, *GOOD[1:]] for r in range(2)}
-    joined = adopt_reference(old, reference_from([record(changed)], task=task()))
+    joined = adopt_reference(old, reference_from([record()], task=task()))
     assert (joined.added, joined.refused, set(joined.reference.models["m"].shapes)) == (
         ("m",),
         {},
         {"single", "cached", "agg@2"},
     )
-    again = adopt_reference(joined.reference, reference_from([record()], task=task("1.2.0")))
+    unlike = {("agg@2", "code", 0): [99, *GOOD[1:]]}
+    again = adopt_reference(joined.reference, reference_from([record(unlike)], task=task("1.2.0")))
     assert (again.kept, again.reference) == (("m",), joined.reference)
+    other = {("agg@2", "code", r): [99, *GOOD[1:]] for r in range(2)}
+    refused = adopt_reference(joined.reference, reference_from([record(other)], task=task("1.3.0")))
+    assert "code (agg@2): token 0 differs" in refused.refused["m"]
+    assert refused.reference == joined.reference
 
 
 # timed requests
@@ -141,6 +153,21 @@ def test_timed_answers_must_be_the_untimed_one_by_ids_or_else_by_text():
     no_ids = [start(ids_sha256=None), start(pair=2, ids_sha256=None)]
     assert timed(no_ids, twin(ids_sha256=OTHER)).voids == {}
     assert reason(timed(no_ids, twin(text_sha256=OTHER)))[0] is Reason.VOID_CORRECTNESS
+
+
+@pytest.mark.parametrize(
+    ("step", "starts", "state"),
+    [
+        ("cold@8", [{}, {}], "void"),
+        ("cached@8", [{}, {}], "void"),
+        ("cached@8", [{}, {"ids_sha256": SHA}], "flag"),  # reuse itself is unsteady here
+        ("agg@4", [{}, {}], "flag"),  # each batch is put together anew
+    ],
+)
+def test_each_shapes_timed_answers_are_held_to_the_untimed_of_that_shape(step, starts, state):
+    samples = [start(step, pair=pair, **more) for pair, more in enumerate(starts, 1)]
+    checks = [c for c in timed(samples, twin(step=step, ids_sha256=OTHER)).checks if c.kind == "twin"]
+    assert [(c.state, "pair 1" in c.detail) for c in checks] == [(state, True)]
 
 
 def test_a_twin_that_failed_voids_and_one_of_another_prompt_says_nothing():
