@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from lqw.canonical import sha256_file
 from lqw.correctness.detectors import CONSTANT_RUN, detect, longest_run, shortest_cycle
 from lqw.samples import Answer
 
@@ -93,6 +94,13 @@ def test_longest_run_and_shortest_cycle_on_small_cases():
     assert shortest_cycle([1, 2, 1, 2, 1, 2, 1, 2]) == (2, 8)
     assert shortest_cycle([4] * 30) == (0, 0)
     assert shortest_cycle(list(range(30))) == (0, 0)
+
+
+def test_the_committed_prompts_are_those_of_the_committed_hashes():
+    folder = ROOT / "params/prompts"
+    told = dict(reversed(line.split("  ")) for line in (folder / "SHA256SUMS").read_text().splitlines())
+    files = {path.name: sha256_file(path) for path in folder.iterdir() if path.name != "SHA256SUMS"}
+    assert told == files, "a changed prompt is another measurement: `sha256sum * > SHA256SUMS`, new references and floors"
 
 
 def test_the_committed_prompts_are_the_six_kinds_and_short():

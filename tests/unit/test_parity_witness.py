@@ -216,7 +216,10 @@ def test_the_real_witnesses_of_the_demo_model_are_judged_as_they_were_seen():
     """Greedy text without ties is the same at 1, 4, 8 and 16 streams; with a tie of 0.03 nats no answer is."""
     good = json.loads((FIXTURES / "gemma3-270m.serving.json").read_text())
     tied = json.loads((FIXTURES / "gemma3-270m-tie.serving.json").read_text())
-    assert str(judge_serving(good, model="gemma3-270m").word) == "PASS"
+    served = json.loads((FIXTURES / "gemma3-270m-llama-server.serving.json").read_text())
+    for one in (good, served):
+        assert str(judge_serving(one, model="gemma3-270m").word) == "PASS"
+        assert [band["m_formed"] for band in one["bands"]] == [1, 4, 8, 16]
     assert [sum(s["agree_to"] == 64 for s in band["slots"]) for band in tied["bands"]] == [1, 0, 0, 0]
     verdict = judge_serving(tied, model="gemma3-270m")
     assert str(verdict.word) == "FAIL"
@@ -224,7 +227,7 @@ def test_the_real_witnesses_of_the_demo_model_are_judged_as_they_were_seen():
 
 
 def test_a_recorded_band_is_judged_again_from_its_ids_alone():
-    for name in ("gemma3-270m.serving.json", "gemma3-270m-tie.serving.json"):
+    for name in ("gemma3-270m.serving.json", "gemma3-270m-llama-server.serving.json", "gemma3-270m-tie.serving.json"):
         witness = json.loads((FIXTURES / name).read_text())
         for band in witness["bands"]:
             answers = [
