@@ -1,24 +1,30 @@
 """Simulated releases with their confirmation: what the third arm says of each that went RED (STATISTICS §3).
 
-The batch is drawn from the same world, in one session, and decided by the rule itself: a row is confirmed where
-``D_c − D_rel < −t.isf(.05, ν)·s̃·sqrt(2/7)``, s̃ not less than the scatter within the batch, and a family by the mean of
-its rows against the larger of the two variances that :mod:`lqw.verdict.suite` knows.
+The gate's own :func:`lqw.verdict.confirm.confirm_rows` and ``confirm_suites`` decide; the batch that they are given is
+drawn from the same world, in one session.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lqw.noise.quantiles import t_isf
+from lqw.metrics import RowId
+from lqw.noise.batch import FAMILIES
+from lqw.outcomes import RowVerdict
+from lqw.plan import BATCH_TUPLES
 from lqw.power.simulate import Decided, decide, in_chunks, joined
 from lqw.power.world import draw
+from lqw.verdict.confirm import Beside, confirm_rows, confirm_suites
+from lqw.verdict.results import RowResult, SuiteResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from numpy.typing import NDArray
 
     from lqw.noise.looks import Looked
     from lqw.plan import Policy
@@ -26,11 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Confirmed", "confirmed"]
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-
-LEVEL = 0.05  # one-sided: a true loss is far larger than what this batch can see
-TUPLES = 7  # candidate, comparator and the release that set the floor
+EARLIER = "1.0.0"
+METRICS = ("agg", "ttft")  # one of each family that a world has
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +49,22 @@ class Confirmed:
     """
 
     decided: Decided
-    red: Bools
-    suite: Bools
+    red: NDArray[np.bool_]
+    suite: NDArray[np.bool_]
 
     @property
-    def red_release(self) -> Bools:
+    def red_release(self) -> NDArray[np.bool_]:
         """Return which releases are still RED, shape (releases,)."""
         return np.asarray((self.red | self.suite).any(axis=-1))
 
 
 def confirmed(
-    world: World, policy: Policy, *, releases: int, seed: int, level: Callable[[NDArray[np.int64]], Floats]
+    world: World,
+    policy: Policy,
+    *,
+    releases: int,
+    seed: int,
+    level: Callable[[NDArray[np.int64]], NDArray[np.float64]],
 ) -> Confirmed:
     """Simulate releases and measure a batch for each that is RED.
 
@@ -68,6 +76,7 @@ def confirmed(
         The true log ratio of the candidate to its floor, shape (releases, rows) or broadcast to it, by the number of
         the release.
     """
+    ids = _ids(world)
 
     def one(first: int, count: int, rng: np.random.Generator) -> Confirmed:
         true = np.broadcast_to(level(np.arange(first, first + count)), (count, world.rows))
@@ -75,9 +84,8 @@ def confirmed(
         decided, looked = decide(replace(batch, d=batch.d + true[..., None]), world, policy)
         red, suite = np.zeros_like(decided.red), np.zeros_like(decided.suite)
         for release in np.flatnonzero(decided.red_release):
-            gains = true[release][:, None] + world.beside(rng, TUPLES)
-            red[release] = decided.red[release] & _rows(gains, looked, int(release))
-            suite[release] = decided.suite[release] & _families(gains, decided, looked, world, int(release))
+            gains = true[release][:, None] + world.beside(rng, BATCH_TUPLES)
+            red[release], suite[release] = _batch(ids, decided, looked, int(release), gains)
         return Confirmed(decided, red, suite)
 
     parts = in_chunks(one, releases=releases, seed=seed)
@@ -88,26 +96,44 @@ def confirmed(
     )
 
 
-def _rows(gains: Floats, looked: Looked, release: int) -> Bools:
-    """Return which rows of one release have fallen in the batch too."""
-    sd = np.maximum(looked.bands.sd[release], gains.std(axis=-1, ddof=1))
-    limit = t_isf(LEVEL, looked.bands.nu[release]) * sd * np.sqrt(2 / TUPLES)
-    return np.asarray(gains.mean(axis=-1) < -limit)
+def _ids(world: World) -> list[RowId]:
+    of_family = {FAMILIES.index(RowId("m", name, 1).kind.family): name for name in METRICS}
+    places = zip(world.model_of, world.family_of, strict=True)
+    return [RowId(f"m{model}", of_family[int(family)], row + 1) for row, (model, family) in enumerate(places)]
 
 
-def _families(gains: Floats, decided: Decided, looked: Looked, world: World, release: int) -> Bools:
-    """Return, for each row of one release, whether its family has fallen in the batch too."""
-    out = np.zeros(world.rows, dtype=bool)
-    for code in np.unique(world.family_of):
-        of = (world.family_of == code) & ~decided.suspect[release]
-        m = int(of.sum())
-        if m == 0:
-            continue
-        independent = float((looked.bands.sd[release][of] ** 2).sum()) * 2 / TUPLES / m**2
-        models = [of & (world.model_of == model) for model in np.unique(world.model_of[of])]
-        shared = sum(
-            (int(rows.sum()) / m) ** 2 * float(gains[rows].mean(axis=0).var(ddof=1)) * 2 / TUPLES for rows in models
-        )
-        limit = float(t_isf(LEVEL, (TUPLES - 1) * len(models))) * np.sqrt(max(independent, shared))
-        out[world.family_of == code] = gains[of].mean() < -limit
-    return out
+def _batch(
+    ids: list[RowId], decided: Decided, looked: Looked, release: int, gains: NDArray[np.float64]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which rows of one release the batch confirms, and which rows' families."""
+    rows = [_row(row, decided, looked, (release, at)) for at, row in enumerate(ids)]
+    measured = {(row, EARLIER): Beside(EARLIER, gains[at], np.zeros(BATCH_TUPLES)) for at, row in enumerate(ids)}
+    told = confirm_rows(rows, dict(measured))
+    names = {row.family for row, red in zip(rows, decided.suite[release], strict=True) if red}
+    suites = [
+        SuiteResult(family=name, rows=len(ids), mean_delta=0.0, se=0.0, threshold=0.0, red=True)
+        for name in sorted(names)
+    ]
+    repeated = {
+        suite.family
+        for suite in confirm_suites(suites, rows, dict(measured))
+        if suite.confirmation is not None and suite.confirmation.state == "CONFIRMED"
+    }
+    red = [row.verdict is RowVerdict.RED for row in told]
+    return np.array(red), np.array([row.family in repeated for row in rows])
+
+
+def _row(row: RowId, decided: Decided, looked: Looked, at: tuple[int, int]) -> RowResult:
+    """Return what the confirmation reads of a row's result."""
+    red, suspect, bands = bool(decided.red[at]), bool(decided.suspect[at]), looked.bands
+    read: dict[str, Any] = {
+        "row": row,
+        "family": str(row.kind.family),
+        "verdict": RowVerdict.RED if red else RowVerdict.SUSPECT if suspect else RowVerdict.PASS,
+        "gating": True,
+        "text": "",
+        "confirm_with": EARLIER if red else None,
+        "floor_release": EARLIER,
+        "band": SimpleNamespace(sd=float(bands.sd[at]), nu=float(bands.nu[at])),
+    }
+    return RowResult.model_construct(None, **read)

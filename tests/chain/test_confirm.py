@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -16,6 +15,7 @@ from lqw.journal import read_journal
 from lqw.outcomes import BatchArm
 from lqw.receipt import verify_receipt
 from lqw.testing.fake_adapter import PACE
+from tests.support import command
 from tests.support.fake_params import ENVIRONMENT, SPEED, write_params
 
 pytestmark = [
@@ -23,22 +23,12 @@ pytestmark = [
     pytest.mark.timeout(1200),
 ]  # nine chains of the fake engine; the parts are tested in tests/unit/test_verdict_confirm.py
 
-LQW = [sys.executable, "-c", "from lqw.cli.app import main; main()"]
 BUILDS = {"1.0.0": {}, "1.1.0": {"prefill_tok_s": 1500.0}, "1.2.0": {}}
 """1.1.0 is a slow engine; 1.2.0 is the old one built again, for a machine that has moved."""
 
 
 def lqw(world, *arguments, pace=1.0):
-    done = subprocess.run(
-        [*LQW, *map(str, arguments)],
-        cwd=world,
-        env={**os.environ, **ENVIRONMENT, PACE: str(pace)},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
-    return done.returncode, done.stdout + done.stderr
+    return command.lqw(world, *arguments, timeout_s=900, **ENVIRONMENT, **{PACE: str(pace)})
 
 
 def _build(world, release):
@@ -87,7 +77,7 @@ def _rows(path):
 def _killed_in_the_batch(world, starts):
     """Start a gate of 1.1.0 and kill it with its kernel once the batch has *starts* starts."""
     gate = subprocess.Popen(
-        [*LQW, "gate", "params/fake/1.1.0.yaml", "--run", "runs/r"],
+        [*command.LQW, "gate", "params/fake/1.1.0.yaml", "--run", "runs/r"],
         cwd=world,
         env={**os.environ, **ENVIRONMENT},
         stdout=subprocess.PIPE,

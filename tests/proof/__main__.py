@@ -18,9 +18,9 @@ MANY, SOME, HISTORIES = 5_000, 1_000, 200
 HEAD = """# What the gate is worth
 
 Written by `make proof` (seed {seed}): do not edit. 60 rows in 5 models, looks at 3, 5, 7 and 9 pairs, a floor of 10
-pairs, margin 10 %. Every release is decided by the code that decides real ones (`lqw.noise.looks`, `lqw.verdict.suite`),
-and its confirmation batch of 7 tuples by the rule of STATISTICS §3 (`lqw.power.confirmed`). Behind ± is the standard
-error of the simulation. A bound counts as broken where its binomial test has p < 0.001.
+pairs, margin 10 %. Every release is decided by the code that decides real ones (`lqw.noise.looks`, `lqw.verdict.suite`,
+`lqw.verdict.confirm`). Behind ± is the standard error of the simulation. A bound counts as broken where its binomial
+test has p < 0.001.
 """
 
 WHY = """
