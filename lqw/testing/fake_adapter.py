@@ -26,10 +26,13 @@ if TYPE_CHECKING:
     from lqw.engines.base import Compute, Engine, Environment, StartRequest, Where
     from lqw.params import EngineSpec
 
-__all__ = ["PACE", "Fake", "register"]
+__all__ = ["LOUD", "PACE", "Fake", "register"]
 
 PACE = "LQW_FAKE_PACE"
 """What a build's speed is multiplied with; engines without a binary do not look at it."""
+
+LOUD = "LQW_FAKE_LOUD"
+"""The one model file whose starts differ by ``start_sd``; every model's do where it is not set."""
 
 _BINARY = "LQW_FAKE_BINARY"
 _SPEEDS = ("prefill_tok_s", "decode_tok_s")
@@ -66,11 +69,13 @@ class Fake(LlamaServer):
         return [sys.executable, "-I", "-m", "lqw.testing.fake_engine"]
 
     def command(self, request: StartRequest, port: int) -> list[str]:
-        """Return program and flags; a build runs at the pace of the machine."""
+        """Return program and flags; a build runs at the pace of the machine, and some models are louder than others."""
         pace, spec = float(os.environ.get(PACE, "1")), request.spec
         if spec.binary is not None and pace != 1:
             speeds = {name: float(spec.settings[name]) * pace for name in _SPEEDS if name in spec.settings}
             spec = spec.model_copy(update={"settings": {**spec.settings, **speeds}})
+        if os.environ.get(LOUD, request.model_path.name) != request.model_path.name:
+            spec = spec.model_copy(update={"settings": {**spec.settings, "start_sd": 0.0}})
         return super().command(replace(request, spec=spec), port)
 
     def environment(self, base: Mapping[str, str], request: StartRequest, port: int) -> Environment:

@@ -25,11 +25,11 @@ class Saving:
 
 
 def saving_of(judgement: Judgement, starts: Sequence[StartRecord], plan: Plan) -> Saving:
-    """Return the saving; none where the judgement still wants pairs."""
-    if not judgement.pairs_saved:
-        return Saving(0, plan.max_pairs, 0.0)
-    seconds = 0.0
-    for model, pairs in judgement.pairs.items():
-        wall_s = sum(start.wall_s for start in starts if start.model == model)
-        seconds += (plan.max_pairs - pairs) * wall_s / pairs if pairs else 0.0
-    return Saving(judgement.pairs_saved, plan.max_pairs, seconds)
+    """Return the saving: of models that stopped at a look, and none where the judgement still wants pairs."""
+    saved, seconds = 0, 0.0
+    for model, pairs in judgement.pairs.items() if judgement.pairs_saved else ():
+        if pairs in plan.policy.looks:  # elsewhere it was cut short, and no look has said that this is enough
+            wall_s = sum(start.wall_s for start in starts if start.model == model)
+            saved += plan.max_pairs - pairs
+            seconds += (plan.max_pairs - pairs) * wall_s / pairs
+    return Saving(saved, plan.max_pairs, seconds)

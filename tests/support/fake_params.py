@@ -14,21 +14,32 @@ NO_THIRD = ThirdArm({}, claim=print, voids=dict)
 """No old build is named on this host."""
 SPEED = {"prefill_tok_s": 4000.0, "decode_tok_s": 400.0}
 
+MODELS = {"tiny": "model.gguf"}
+
 
 def write_params(
-    root, *, releases, looks=(3, 5), floor_pairs=6, margin=0.6, rows=("ttft@512", "prefill@512", "decode"), streams=1
+    root,
+    *,
+    releases,
+    looks=(3, 5),
+    floor_pairs=6,
+    margin=0.6,
+    rows=("ttft@512", "prefill@512", "decode"),
+    streams=1,
+    models=MODELS,
 ):
     """Write ``root/params``; *releases* maps a version to the subject's settings. Return the folder of release files.
 
-    With *streams*, every start also serves that many at once, and the identity stage asks at that shape too.
+    With *streams*, every start also serves that many at once, and the identity stage asks at that shape too. *models*
+    maps a name to its file.
     """
     params = root / "params"
     for name in ("hosts", "protocols", "prompts", "fake"):
         (params / name).mkdir(parents=True)
     for name in ("corpus.txt", "identity.yaml"):
         shutil.copyfile(REPOSITORY / "params" / "prompts" / name, params / "prompts" / name)
-    model = params / "fake" / "model.gguf"
-    model.write_bytes(b"GGUF" + bytes(60))
+    for number, file in enumerate(models.values()):
+        (params / "fake" / file).write_bytes(b"GGUF" + bytes(60 + number))
     _dump(params / "targets.yaml", {"schema": "lqw-targets/1", "targets": {"prefill": 0.8}})
     _dump(
         params / "hosts" / "fake.yaml",
@@ -79,7 +90,10 @@ def write_params(
                 "seed": number,
                 "subject": {"engine": "fake", "settings": {**SPEED, **settings}},
                 "comparator": {"engine": "fake", "settings": SPEED},
-                "models": [{"name": "tiny", "gguf": "model.gguf", "sha256": sha256_file(model)}],
+                "models": [
+                    {"name": name, "gguf": file, "sha256": sha256_file(params / "fake" / file)}
+                    for name, file in models.items()
+                ],
             },
         )
     return params / "fake"
