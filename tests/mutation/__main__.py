@@ -1,8 +1,8 @@
 """``make mutants``: change lqw.verdict and lqw.ratchet one place at a time; the tests must notice.
 
-``python -m tests.mutation [--share 0.3] [--seed 1] [--place runs/mutation]`` copies the tree, lets mutmut (its settings
-are in pyproject.toml) make the mutants, runs a sample of them drawn from the seed, and prints the score and every
-survivor. A second call with the same place goes on where the first one stopped. Exit 1 below 90 %.
+``python -m tests.mutation [--share 0.3] [--seed 1] [--only 'lqw.verdict.confirm.*'] [--place runs/mutation]`` copies the
+tree, lets mutmut (its settings are in pyproject.toml) make the mutants, runs a sample of them drawn from the seed, and
+prints the score and every survivor. A second call with the same place goes on where the first one stopped. Exit 1 below 90 %.
 """
 
 # ruff: noqa: T201 - a script that prints what it found
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import fnmatch
 import json
 import os
 import random
@@ -86,12 +87,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--share", type=float, default=1.0, help="share of the mutants that is run")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="*", help="pattern of the mutants' names")
     parser.add_argument("--place", type=Path, default=ROOT / "runs" / "mutation")
     options = parser.parse_args()
     place = options.place.resolve()
     copy_to(place)
     mutmut(place, ["lqw.verdict.order.x__duplicates__mutmut_1"])  # makes them all, runs one
-    names = sorted(results(place))
+    names = sorted(fnmatch.filter(results(place), options.only))
     if not names:
         print(f"mutmut made no mutants: see {place / 'mutmut.log'}")
         return 2

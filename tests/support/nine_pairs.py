@@ -59,7 +59,7 @@ def _keep(world, run, status, out):
         {"exit": status, "outcome": outcome, "journal_sha256": sha256_file(run / "samples.jsonl")},
     )
     shutil.copyfile(run / "collect.json", out / "collect.json")
-    shutil.copytree(world / "params", out / "params")
+    shutil.copytree(world / "params", out / "params", ignore=shutil.ignore_patterns("*.gguf"))
 
 
 if __name__ == "__main__":
