@@ -100,7 +100,9 @@ def test_the_committed_prompts_are_those_of_the_committed_hashes():
     folder = ROOT / "params/prompts"
     told = dict(reversed(line.split("  ")) for line in (folder / "SHA256SUMS").read_text().splitlines())
     files = {path.name: sha256_file(path) for path in folder.iterdir() if path.name != "SHA256SUMS"}
-    assert told == files, "a changed prompt is another measurement: `sha256sum * > SHA256SUMS`, new references and floors"
+    assert told == files, (
+        "a changed prompt is another measurement: `sha256sum * > SHA256SUMS`, new references and floors"
+    )
 
 
 def test_the_committed_prompts_are_the_six_kinds_and_short():
