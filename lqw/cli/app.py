@@ -15,6 +15,7 @@ __all__ = ["COMMANDS", "app_of", "main", "run"]
 
 COMMANDS = {
     "gate": "gate",
+    "bench": "bench",
     "baseline": "baseline",
     "demo": "demo",
     "doctor": "doctor",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
 
     from lqw.pipeline.gate import Finished
@@ -32,10 +33,11 @@ def demo(
 
     from lqw.errors import Exit
     from lqw.outcomes import Purpose
+    from lqw.pipeline.runs import params_folder
 
     console = Console()
     begun = time.monotonic()
-    place = _params().parent / "runs" / "demo"
+    place = params_folder("demo").parent / "runs" / "demo"
     if not keep:
         _forget(place)
     place = place / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -67,17 +69,6 @@ def _unexpected(release: str, status: int, wanted: int) -> str:
     return text
 
 
-def _params() -> Path:
-    """Return the params folder of the checkout this package lives in, or of the working directory."""
-    import lqw
-    from lqw.errors import UsageError
-
-    for root in (Path(lqw.__file__).parents[1], Path.cwd()):
-        if (root / "params" / "demo").is_dir():
-            return root / "params"
-    raise UsageError("params/demo is not there", remedy="run `lqw demo` in a checkout of the repository")
-
-
 def _forget(place: Path) -> None:
     """Remove earlier demos but the last two: a model file of 250 MB lies in none of them, journals are small."""
     import shutil
@@ -90,10 +81,11 @@ def _one(console: Console, place: Path, release: str, purpose: str, *, quiet: bo
     from lqw.cli.said import say
     from lqw.outcomes import Purpose
     from lqw.pipeline.gate import Order, prepare, run
+    from lqw.pipeline.runs import params_folder
 
     words = {"1.0.0": "measure the floor of", "1.1.0": "gate an equal release,"}
     console.rule(f"{words.get(release, 'gate a sick release,')} {release}", align="left")
-    params = _params() / "demo" / f"{release}.yaml"
+    params = params_folder("demo") / "demo" / f"{release}.yaml"
     order = Order(params, Purpose(purpose), store=place / "store", run=place / release)
     finished = run(prepare(order), console=None if quiet else console)
     say(console, finished)

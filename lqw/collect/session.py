@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lqw.plan import Plan
     from lqw.samples import Header
 
-__all__ = ["collect"]
+__all__ = ["calibrated", "collect"]
 
 JOURNAL = "samples.jsonl"
 
@@ -58,12 +58,11 @@ def _terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _calibrated(site: Site) -> Calibration:
+def calibrated(site: Site, *, gap_ms: float | None = None) -> Calibration:
     """Calibrate at the protocol's worst load: all streams at once, faster than any engine of this class of host."""
     params = site.params
     streams = max(step.streams for launch in params.protocol.launches for step in launch.steps)
-    gap_ms = 2.0 if params.host.compute == "cuda" else 5.0
-    load = Load(streams=streams, gap_ms=gap_ms, tokens=40, rounds=5)
+    load = Load(streams, gap_ms or (2.0 if params.host.compute == "cuda" else 5.0), tokens=40, rounds=5)
     with null_server(site.run_id, site.log_path("null_server")) as target:
         found = calibrate_patiently(target, load)
     for flag in found.flags:
@@ -142,7 +141,7 @@ def collect(
             gpu=gpu,
             progress=progress,
         )
-        calibration = _calibrated(site)
+        calibration = calibrated(site)
         looks = Looks(site, plan, writer, header, standing_of)
         looks.ask_identity()
         looks.measure()

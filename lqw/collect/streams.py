@@ -143,6 +143,7 @@ def _openai(told: Told, event: Event, value: dict[str, Any]) -> None:
             count = _count(usage.get(key))
             if count is not None:
                 store["usage"] = count
+        _note_reuse(told, usage.get("prompt_tokens_details"))
     choices = value.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     told.finished = told.finished or choice.get("finish_reason") is not None
@@ -155,6 +156,13 @@ def _openai(told: Told, event: Event, value: dict[str, Any]) -> None:
         told.text += text
         told.ids += ids
         told.add(event, max(len(ids), 1))
+
+
+def _note_reuse(told: Told, details: Any) -> None:
+    """Note how much of the prompt came from a cache, where the server tells it in its usage alone."""
+    reused = _count(details.get("cached_tokens")) if isinstance(details, dict) else None
+    if reused is not None and (told.timings is None or told.timings.cache_n is None):
+        told.timings = (told.timings or ServerTimings()).model_copy(update={"cache_n": reused})
 
 
 def _token_ids(value: Any) -> list[int]:

@@ -1,9 +1,10 @@
-"""A server that already runs, wherever: any that speaks OpenAI's ``/v1/completions``. Published beside, never gating.
+"""A server that already runs, wherever: any that speaks OpenAI's completions. Published beside, never gating.
 
 Settings of the params::
 
     url: str     http://HOST:PORT
     model: str   the name it serves the model under; default: the first it lists
+    chat: bool   ask ``/v1/chat/completions``, its template around each prompt; default false
 
 Nothing is started, so nothing of it is proven but what it says: which bytes it serves, on what and how is its owner's
 word. A server of this machine on a GPU that lqw watches would be a stranger there: use it on a CPU host, or have it on
@@ -36,14 +37,14 @@ __all__ = ["OpenAiUrl"]
 
 
 class OpenAiUrl(Adapter):
-    """The adapter; one made by :meth:`serving` knows the name the server's model goes by."""
+    """The adapter; one made by :meth:`serving` knows the route, and the name the server's model goes by."""
 
     name = "openai_url"
 
-    def __init__(self, model: str = "") -> None:
-        self._model = model
+    def __init__(self, model: str = "", *, chat: bool = False) -> None:
+        self._model, self._chat = model, chat
 
-    kinds: Mapping[str, type] = {"url": str, "model": str}
+    kinds: Mapping[str, type] = {"url": str, "model": str, "chat": bool}
 
     def check(self, spec: EngineSpec, *, compute: Compute, where: Where) -> None:
         """Refuse unknown settings, a missing or unusable URL, and a binary (ParamsError)."""
@@ -84,7 +85,8 @@ class OpenAiUrl(Adapter):
 
     def serving(self, settings: Mapping[str, Any], request: StartRequest) -> Self:
         """Return an adapter whose requests name the model."""
-        return type(self)(str(request.spec.settings.get("model") or settings["models"][0]))
+        asked = request.spec.settings
+        return type(self)(str(asked.get("model") or settings["models"][0]), chat=bool(asked.get("chat", False)))
 
     def mismatch(self, settings: Mapping[str, Any], request: StartRequest) -> Failure | None:
         """Return UNSUPPORTED where it does not list the model."""
@@ -102,18 +104,25 @@ class OpenAiUrl(Adapter):
     def request_body(
         self, kind: str, prompt: Prompt, n_predict: int, *, cache: bool, stream: bool, slot: int | None = None
     ) -> HttpRequest:
-        """Return a greedy completion; words that a server does not know are most often ignored by it."""
-        del kind, cache, slot
+        """Return a greedy completion.
+
+        llama-server's words for reuse and slot are sent too: a server that does not know them ignores them.
+        """
+        del kind
         if prompt.text is None:
             raise ValueError("openai_url takes text, and this prompt has none")
+        said = {"messages": [{"role": "user", "content": prompt.text}]} if self._chat else {"prompt": prompt.text}
         body: dict[str, Any] = {
             "model": self._model,
-            "prompt": prompt.text,
+            **said,
             "max_tokens": n_predict,
             "temperature": 0.0,
             "ignore_eos": True,
+            "cache_prompt": cache,
             "stream": stream,
         }
+        if slot is not None:
+            body["id_slot"] = slot
         if stream:
             body["stream_options"] = {"include_usage": True}
-        return post("/v1/completions", body)
+        return post("/v1/chat/completions" if self._chat else "/v1/completions", body)

@@ -15,7 +15,7 @@ from lqw.samples import Failure, StartRecord
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["MIN_PAIRS", "complete_pairs", "log_ratio", "pair_rows", "row_problem"]
+__all__ = ["MIN_PAIRS", "arm_values", "complete_pairs", "log_ratio", "pair_rows", "row_problem"]
 
 MIN_PAIRS = 3
 """Fewer pairs than this cannot show a variance."""
@@ -85,7 +85,7 @@ def pair_rows(
     values: dict[_Key, dict[RowId, RowValue]] = {}
     for key, launches in table.items():
         if key[0] in wanted and key[1] <= counts[key[0]]:
-            values[key] = _arm_values(launches, wanted[key[0]], min_window_s)
+            values[key] = arm_values(launches, wanted[key[0]], min_window_s)
     broken = _first_failures(starts)
     return {
         row: broken[row.model]
@@ -104,7 +104,7 @@ def _first_failures(starts: Sequence[StartRecord]) -> dict[str, Failure]:
     return out
 
 
-def _arm_values(launches: Mapping[int, StartRecord], rows: list[RowId], min_window_s: float) -> dict[RowId, RowValue]:
+def arm_values(launches: Mapping[int, StartRecord], rows: list[RowId], min_window_s: float) -> dict[RowId, RowValue]:
     """Merge the launches of one arm of one pair: the largest peak for memory, the one value there is otherwise.
 
     A start that failed fails the rows that no other launch of its arm measured, and memory, whose peak is then unknown.

@@ -34,6 +34,7 @@ __all__ = [
     "find_notebooks",
     "new_run_id",
     "notebooks_folder",
+    "params_folder",
     "read_run",
     "repository_root",
     "utc_now",
@@ -174,6 +175,14 @@ def repository_root(params_file: Path | str) -> Path:
         if (folder / "hosts").is_dir() and (folder / "protocols").is_dir():
             return folder.parent
     return Path.cwd()
+
+
+def params_folder(needs: str) -> Path:
+    """Return the ``params/`` that holds *needs*: of the checkout lqw lives in, or of the working directory."""
+    for root in (Path(lqw.__file__).parents[1], Path.cwd()):
+        if (root / "params" / needs).exists():
+            return root / "params"
+    raise UsageError(f"params/{needs} is not there", remedy="run it in a checkout of lqw's repository")
 
 
 def notebooks_folder() -> Path:

@@ -1,13 +1,13 @@
 """A server that computes nothing: tokens at known times, each event carrying the moment it was sent.
 
 The client is calibrated against it: what it says took longer than this server says is the client's own error. It runs
-in a process of its own and needs the standard library only (``python -I -S null_server.py PORT``). A request's JSON
-body says what to send::
+in a process of its own and needs the standard library only (``python -I -S null_server.py PORT [TTFT_MS GAP_MS]``).
 
-    {"ttft_ms": 50.0, "gap_ms": 2.0, "n": 64}
-
-The answer is a llama-server stream (SSE in chunks). Every event carries ``got_ns``, when the request was read, and
-``sent_ns``, taken just before the send; both are ``perf_counter_ns``, one clock for all processes of a machine.
+``/completion`` takes ``{"ttft_ms": 50.0, "gap_ms": 2.0, "n": 64}`` and answers as llama-server does (SSE in chunks).
+Every event carries ``got_ns``, when the request was read, and ``sent_ns``, taken just before the send; both are
+``perf_counter_ns``, one clock for all processes of a machine. ``/v1/completions``, ``/v1/chat/completions`` and
+``/v1/models`` are OpenAI's, for clients that are not ours: times are the command line's, a token is a word, and the
+connection is kept. ``/stats`` tells, and forgets, ``[got_ns, first_sent_ns, last_sent_ns, tokens]`` of each stream.
 """
 
 from __future__ import annotations
@@ -19,59 +19,124 @@ import sys
 import threading
 import time
 
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
-HEALTH = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
+CLOSE = b"Connection: close\r\n\r\n"
+MODEL = "null"
+STATS: list[list[int]] = []
+DEFAULTS = {"ttft_ms": 20.0, "gap_ms": 2.0}
 
 
-def _read_request(sock: socket.socket) -> bytes:
-    """Return the body of the request, or nothing for one without."""
+def _read_request(sock: socket.socket) -> tuple[str, bytes] | None:
+    """Return path and body of the next request, or None where the connection ended."""
     data = b""
     while b"\r\n\r\n" not in data:
         part = sock.recv(65_536)
         if not part:
-            return b""
+            return None
         data += part
     head, _, body = data.partition(b"\r\n\r\n")
+    lines = head.split(b"\r\n")
     length = 0
-    for line in head.split(b"\r\n"):
+    for line in lines:
         if line.lower().startswith(b"content-length:"):
             length = int(line.split(b":", 1)[1])
     while len(body) < length:
         body += sock.recv(65_536)
-    return body
+    return lines[0].split()[1].decode(), body
 
 
-def _event(fields: str) -> bytes:
-    text = f'data: {{"content":"x",{fields}}}\n\n'
+def _chunk(text: str) -> bytes:
     return f"{len(text):x}\r\n{text}\r\n".encode()
 
 
-def _sleep_until(due_ns: int) -> None:
+def _sleep_until(due_ns: float) -> None:
     left = due_ns - time.perf_counter_ns()
     if left > 0:
         time.sleep(left / 1e9)
 
 
+def _answer(sock: socket.socket, body: bytes, *, close: bool = False) -> None:
+    kept = b"Connection: close\r\n" if close else b""
+    kind = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
+    sock.sendall(kind + kept + b"\r\n" + body)
+
+
+def _llama(sock: socket.socket, wish: dict[str, object], got: int) -> None:
+    """Send the stream of ``/completion``; the connection is closed afterwards."""
+    count, gap_ns = int(str(wish["n"])), float(str(wish["gap_ms"])) * 1e6
+    first_ns = got + float(str(wish["ttft_ms"])) * 1e6
+    sock.sendall(HEAD + CLOSE)
+    for number in range(1, count + 1):
+        _sleep_until(first_ns + (number - 1) * gap_ns)
+        sent = time.perf_counter_ns()
+        fields = f'"tokens":[1],"stop":false,"tokens_predicted":{number},"got_ns":{got},"sent_ns":{sent}'
+        sock.sendall(_chunk(f'data: {{"content":"x",{fields}}}\n\n'))
+    last = f'"tokens":[],"stop":true,"tokens_predicted":{count},"timings":{{"predicted_n":{count}}}'
+    sock.sendall(_chunk(f'data: {{"content":"x",{last}}}\n\n') + b"0\r\n\r\n")
+
+
+def _words(wish: dict[str, object]) -> int:
+    """Return how many words a prompt has, of completions or of chat."""
+    messages = wish.get("messages")
+    if isinstance(messages, list):
+        parts = [one["content"] for one in messages]
+        texts = [p if isinstance(p, str) else " ".join(str(q.get("text", "")) for q in p) for p in parts]
+        return len(" ".join(texts).split())
+    prompt = wish.get("prompt", "")
+    return len(prompt if isinstance(prompt, list) else str(prompt).split())
+
+
+def _openai(sock: socket.socket, wish: dict[str, object], got: int, *, chat: bool) -> None:
+    """Send an OpenAI answer, streamed or whole, and keep the connection."""
+    asked = wish.get("max_completion_tokens") or wish.get("max_tokens") or 16
+    count, prompt = int(str(asked)), _words(wish)
+    base = f'"id":"null-{got}","object":"{"chat.completion" if chat else "text_completion"}'
+    usage = f'"usage":{{"prompt_tokens":{prompt},"completion_tokens":{count},"total_tokens":{prompt + count}}}'
+    named = f'"created":1,"model":"{MODEL}"'
+    if not wish.get("stream"):
+        said = json.dumps("x " * count)
+        text = f'"message":{{"role":"assistant","content":{said}}}' if chat else f'"text":{said}'
+        choice = f'"choices":[{{"index":0,{text},"finish_reason":"length"}}]'
+        _answer(sock, f'{{{base}",{named},{choice},{usage}}}'.encode())
+        return
+    start = f'data: {{{base}{".chunk" if chat else ""}",{named},"choices":['
+    text = '"delta":{"role":"assistant","content":"x "}' if chat else '"text":"x "'
+    event = _chunk(f'{start}{{"index":0,{text},"finish_reason":null}}]}}\n\n')
+    end = '"delta":{}' if chat else '"text":""'
+    last = _chunk(f'{start}{{"index":0,{end},"finish_reason":"length"}}]}}\n\n')
+    last += _chunk(f"{start}],{usage}}}\n\n") + _chunk("data: [DONE]\n\n") + b"0\r\n\r\n"
+    times = {name: float(str(wish.get(name, default))) * 1e6 for name, default in DEFAULTS.items()}
+    sock.sendall(HEAD + b"\r\n")
+    first = sent = 0
+    for number in range(count):
+        _sleep_until(got + times["ttft_ms"] + number * times["gap_ms"])
+        sent = time.perf_counter_ns()
+        first = first or sent
+        sock.sendall(event)
+    sock.sendall(last)
+    STATS.append([got, first, sent, count])
+
+
 def _serve(sock: socket.socket) -> None:
     with contextlib.closing(sock), contextlib.suppress(OSError):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        body = _read_request(sock)
-        got = time.perf_counter_ns()
-        if not body:
-            sock.sendall(HEALTH)
-            return
-        wish = json.loads(body)
-        count, gap_ns = int(wish["n"]), float(wish["gap_ms"]) * 1e6
-        first_ns = got + float(wish["ttft_ms"]) * 1e6
-        sock.sendall(HEAD)
-        for number in range(1, count + 1):
-            _sleep_until(int(first_ns + (number - 1) * gap_ns))
-            sent = time.perf_counter_ns()
-            sock.sendall(
-                _event(f'"tokens":[1],"stop":false,"tokens_predicted":{number},"got_ns":{got},"sent_ns":{sent}')
-            )
-        last = f'"tokens":[],"stop":true,"tokens_predicted":{count},"timings":{{"predicted_n":{count}}}'
-        sock.sendall(_event(last) + b"0\r\n\r\n")
+        while (request := _read_request(sock)) is not None:
+            got = time.perf_counter_ns()
+            path, body = request
+            route = path.partition("?")[0]
+            if route == "/v1/models":
+                _answer(sock, b'{"object":"list","data":[{"id":"%s","object":"model"}]}' % MODEL.encode())
+            elif route == "/stats":
+                told, STATS[:] = list(STATS), []
+                _answer(sock, json.dumps(told).encode())
+            elif route in ("/v1/completions", "/v1/chat/completions"):
+                _openai(sock, json.loads(body), got, chat="chat" in route)
+            elif body:
+                _llama(sock, json.loads(body), got)
+                return
+            else:
+                _answer(sock, b"{}", close=True)
+                return
 
 
 def main(port: int) -> None:
@@ -83,4 +148,6 @@ def main(port: int) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 2:  # noqa: PLR2004 - times for clients that cannot ask for their own
+        DEFAULTS["ttft_ms"], DEFAULTS["gap_ms"] = float(sys.argv[2]), float(sys.argv[3])
     main(int(sys.argv[1]))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from lqw.engines.starting import start_engine
 from lqw.host.supervise import leftovers
 from lqw.outcomes import Reason
 from lqw.params import EngineSpec, ModelSpec
+from lqw.pipeline.bench import of_server
 from tests.support.engines import started as started_fake
 
 pytestmark = pytest.mark.engine
@@ -225,3 +227,29 @@ def test_kill_9_of_the_measuring_process_takes_it_along(model, tmp_path):
         parent.kill()
         parent.wait()
         parent.stdout.close()
+
+
+def test_a_server_that_runs_is_measured_over_its_openai_route(engine, tmp_path):
+    steps = [
+        {"kind": "cached", "prompt_tokens": 96, "suffix_tokens": 16, "repeats": 1, "warmups": 0},
+        {"kind": "cold", "prompt_tokens": 64, "repeats": 1, "warmups": 0},
+        {"kind": "decode", "prompt_tokens": 16, "output_tokens": 16, "repeats": 1, "warmups": 0},
+        {"kind": "agg", "prompt_tokens": 16, "output_tokens": 16, "streams": 2, "repeats": 1, "warmups": 0},
+    ]
+    protocol = {
+        "schema": "lqw-protocol/1",
+        "name": "small",
+        "rows": ["ttft@64", "prefill@64", "decode", "agg@2", "ttft_cached@96", "rss_peak"],
+        "launches": [{"slots": 2, "steps": steps}],
+        "min_window_s": 0.001,
+    }
+    (tmp_path / "protocols").mkdir()
+    (tmp_path / "prompts").mkdir()
+    shutil.copyfile(ROOT / "params/prompts/corpus.txt", tmp_path / "prompts/corpus.txt")
+    path = tmp_path / "protocols/small.yaml"
+    path.write_text(json.dumps(protocol))
+    url = f"http://127.0.0.1:{engine.port}/v1"
+    found = of_server(url, path, model=None, chat=False, starts=1, progress=lambda _: None)
+    # Lengths, counts and the reuse of 96 tokens are proven by the server.
+    assert found.complete, found.body["rows"]
+    assert all(row["value"] > 0 for row in found.body["rows"])

@@ -1,0 +1,144 @@
+"""One engine's own rows, without a rival and without a verdict: ``lqw bench``.
+
+The same starts, requests, stamps and formulas as a gate. What has no value is named, as there.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from lqw.collect.arms import Site, timed_start
+from lqw.collect.prompts import PromptStore
+from lqw.collect.sized import counted_by, sized_prompts
+from lqw.metrics import Family, RowId
+from lqw.noise.pairs import arm_values
+from lqw.outcomes import Arm, Reason
+from lqw.plan import StartKey
+from lqw.samples import Failure, StartRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lqw.collect.prompts import PromptSet
+    from lqw.engines.running import RunningEngine
+    from lqw.metrics.values import RowValue
+    from lqw.params import ProtocolSpec
+
+__all__ = ["BenchRow", "BenchSite", "bench_rows", "bench_starts"]
+
+MODEL = "model"
+"""The one model of a bench; row ids are shown without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BenchRow:
+    """One row over all starts.
+
+    Attributes
+    ----------
+    row : RowId
+    value : float or None
+        In the row's unit: over the starts, geometric mean of rates, median of latencies, largest memory.
+    sd_fraction : float or None
+        Standard deviation between starts of the logarithm; None with one start.
+    starts : int
+        Starts that gave a value.
+    failure : Failure or None
+        The first reason a start gave none; then there is no value.
+    extras : dict
+        Cross-checks, medians over the starts: ``server_prompt_ms``, ``whole_batch_tok_s``.
+    """
+
+    row: RowId
+    value: float | None
+    sd_fraction: float | None
+    starts: int
+    failure: Failure | None = None
+    extras: dict[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        why = None if self.failure is None else {"reason": str(self.failure.reason), "detail": self.failure.detail}
+        return {
+            "row": self.row.short,
+            "value": self.value,
+            "unit": self.row.kind.unit,
+            "sd_fraction": self.sd_fraction,
+            "starts": self.starts,
+            "failure": why,
+            **{name: round(value, 3) for name, value in sorted(self.extras.items())},
+        }
+
+
+class BenchSite(Site):
+    """A site for one engine: where it takes text only, prompts are sized by its own count."""
+
+    def prompts_for(self, model: str, running: RunningEngine) -> PromptSet | Failure:
+        """Return the prompts, made with the first engine that runs."""
+        known = self.prompts.get(model)
+        if known is not None or running.engine.takes == "ids":
+            return known or super().prompts_for(model, running)
+        made = sized_prompts(self.params.protocol, self.corpus, counted_by(running))
+        if not isinstance(made, Failure):
+            self.prompts.put(model, made)
+        return made
+
+    def alone(self, launch: int) -> BenchSite:
+        """Return a site whose only launch is this one: prompts that one launch cannot have fail no other."""
+        protocol = self.params.protocol
+        only = protocol.model_copy(update={"launches": [protocol.launches[launch]]})
+        folder = self.run_dir / f"launch{launch}"
+        folder.mkdir(exist_ok=True)
+        params = self.params.model_copy(update={"protocol": only})
+        return replace(self, params=params, run_dir=folder, prompts=PromptStore(folder / "prompts.json"))
+
+
+def bench_starts(site: BenchSite, starts: int) -> list[StartRecord]:
+    """Start the engine afresh for every launch of the protocol, *starts* times, and return the records.
+
+    A server that already runs is asked instead of started.
+
+    Raises
+    ------
+    HostBusy
+        Somebody else computed on the GPU meanwhile.
+    """
+    out: list[StartRecord] = []
+    sites = [site.alone(launch) for launch in range(len(site.params.protocol.launches))]
+    for number in range(1, starts + 1):
+        for launch, alone in enumerate(sites):
+            site.progress({"event": "start", "start": len(out) + 1, "of": starts * len(sites)})
+            record = timed_start(alone, StartKey(MODEL, number, Arm.SUBJECT, 0), len(out), {})
+            out.append(record.model_copy(update={"launch": launch}))
+    return out
+
+
+def bench_rows(protocol: ProtocolSpec, starts: Sequence[StartRecord]) -> list[BenchRow]:
+    """Return every row of the protocol, over all starts of :func:`bench_starts`."""
+    rows = [RowId.parse(f"{MODEL}/{short}") for short in protocol.rows]
+    by_number: dict[int, dict[int, StartRecord]] = {}
+    for start in starts:
+        by_number.setdefault(start.pair, {})[start.launch] = start
+    found = [arm_values(launches, rows, protocol.min_window_s) for launches in by_number.values()]
+    return [_over_starts(row, [values[row] for values in found if row in values]) for row in rows]
+
+
+def _over_starts(row: RowId, given: Sequence[RowValue]) -> BenchRow:
+    if not given:
+        return BenchRow(row, None, None, 0, Failure(reason=Reason.MISSING_REQUESTS, detail="no start was asked this"))
+    values = [one.value for one in given if one.value is not None]
+    failure = next((one.failure for one in given if one.failure is not None), None)
+    if failure is not None:
+        return BenchRow(row, None, None, len(values), failure)
+    logs = [math.log(value) for value in values]
+    if row.kind.family is Family.RATE:
+        value = math.exp(statistics.fmean(logs))
+    else:
+        value = statistics.median(values) if row.kind.family is Family.LATENCY else max(values)
+    names = {name for one in given for name in one.extras}
+    extras = {name: statistics.median(one.extras[name] for one in given if name in one.extras) for name in names}
+    sd = statistics.stdev(logs) if len(logs) > 1 else None
+    return BenchRow(row, value, sd, len(values), extras=extras)
