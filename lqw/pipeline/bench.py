@@ -72,7 +72,7 @@ def _params(spec: EngineSpec, path: Path, model: ModelSpec | None, compute: Comp
     protocol = parse_spec(ProtocolSpec, path, files, root, remedy="name a protocol of params/protocols/")
     corpus = root / "prompts" / protocol.corpus
     files[f"prompts/{protocol.corpus}"] = _sha256(corpus)
-    none = ModelSpec(name=MODEL, gguf="none", sha256="0" * 64)
+    none = ModelSpec(name=MODEL, gguf="none", sha256="unpinned")
     release = {
         "schema": "lqw-release/1", "release": "0", "hosts": ["bench"], "protocol": protocol.name, "seed": 0,
         "subject": spec, "comparator": spec, "models": [(model or none).model_copy(update={"name": MODEL})],
