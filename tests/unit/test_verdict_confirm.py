@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ from lqw.samples import Failure
 from lqw.testing.batches import with_batch
 from lqw.testing.receipts import adopt_floor, receipt_of
 from lqw.testing.synthetic import synthetic_params, synthetic_run
-from lqw.verdict.confirm import confirm_limit
+from lqw.verdict.confirm import Beside, _in_batch, _repeats_gain, _suite_test, confirm_limit
+from lqw.verdict.confirm import _beside as _beside_of
 
 ROWS = ("ttft@16", "decode")
 FAMILY = ("ttft@16", "ttft@32", "ttft@64", "ttft@128", "ttft@256", "ttft_cached@512")
@@ -209,3 +211,48 @@ def test_a_confirmation_is_recomputed_from_the_batch(store):
     assert "recompute" in {problem.check for problem in verify_receipt(seal(slower)).problems}
     assert {Arm.SUBJECT, Arm.COMPARATOR} == {start["arm"] for start in document["starts"]}
     assert np.isfinite(document["judgement"]["rows"][0]["confirmation"]["limit"])
+
+
+def _beside(gains):
+    """A row in a batch whose older release stood still."""
+    gains = np.asarray(gains, dtype=float)
+    return Beside("1.0.0", gains, np.zeros_like(gains))
+
+
+def test_a_gain_must_come_back_within_the_error_of_both_measurements():
+    band = SimpleNamespace(nu=12.0, se_floor=0.02, delta_floor=0.30)
+    t, limit = stats.t.isf(0.05, 12.0), 0.05
+    width = math.hypot(0.02, limit / t)
+    barely, short = 0.30 - t * width + 1e-9, 0.30 - t * width - 1e-9
+    assert _repeats_gain(_beside([barely] * 7), band, limit)
+    assert not _repeats_gain(_beside([short] * 7), band, limit)
+    assert not _repeats_gain(_beside([0.04] * 7), SimpleNamespace(nu=12.0, se_floor=9.0, delta_floor=0.30), limit)
+
+
+@pytest.mark.parametrize("sd", [0.001, 0.2])
+def test_a_family_is_held_to_the_larger_of_two_variances(sd):
+    rng = np.random.default_rng(4)
+    found = [_beside(rng.normal(-0.02, 0.03, 7)) for _ in range(5)]
+    names = ["a", "a", "a", "b", "b"]
+    members = [SimpleNamespace(band=SimpleNamespace(sd=sd), row=SimpleNamespace(model=name)) for name in names]
+    independent = 5 * sd**2 * 2 / 7 / 5**2
+    of_a, of_b = (np.mean([f.gains for f, n in zip(found, names, strict=True) if n == m], axis=0) for m in "ab")
+    shared = ((3 / 5) ** 2 * of_a.var(ddof=1) + (2 / 5) ** 2 * of_b.var(ddof=1)) * 2 / 7
+    difference, limit = _suite_test(members, found)
+    assert difference == pytest.approx(np.mean([f.gains for f in found]), rel=1e-12)
+    assert limit == pytest.approx(stats.t.isf(0.05, 12) * math.sqrt(max(independent, shared)), rel=1e-12)
+    assert (independent > shared) == (sd == 0.2)
+
+
+def test_what_a_batch_could_not_measure_is_said_by_name(store):
+    run = with_batch(_run(SLOW), CANDIDATE, effects=SLOW, earlier_effects=SLOW, sd=0.02)
+    told = _verified(run, store).judgement.rows[0].confirmation.text
+    assert told.startswith("NOT CONFIRMED in 7 tuples: ")
+    assert "1.0.0" in told
+    assert told.endswith("side by side: the machine has moved, not the engine alone")
+    failure = Failure(reason=Reason.PROMPT_LENGTH, detail="x" * 3_990)
+    assert _in_batch("the candidate", failure).detail.startswith("in the batch, the candidate: xxx")
+    assert len(_in_batch("the candidate", failure).detail) == 4_000
+    assert _beside_of("1.0.0", failure, failure).detail.startswith("in the batch, the candidate: ")
+    data = SimpleNamespace(d=(0.0,) * 7)
+    assert _beside_of("1.0.0", data, failure).detail.startswith("in the batch, 1.0.0: ")
