@@ -137,6 +137,12 @@ def test_a_family_that_fell_a_little_everywhere_is_confirmed_as_a_family(tmp_pat
     judgement = verify_receipt(receipt_of(run, store)).judgement
     assert (judgement.outcome, judgement.suites[0].confirmation.state) == (outcome, state)
     assert f"{state} in 7 tuples" in judgement.sentence
+    told = judgement.suites[0].confirmation
+    assert told.limit < 1
+    assert (told.difference < told.limit) == (state == "CONFIRMED")
+    half = replace(run, batch=run.batch.model_copy(update={"starts": run.batch.starts[:11]}))
+    fell_short = verify_receipt(receipt_of(half, store)).judgement.suites[0].confirmation
+    assert (fell_short.state, fell_short.release) == ("NOT MEASURED", "1.0.0")
 
 
 def _swap(batch):
