@@ -56,11 +56,14 @@ def verify(
 
     0 PASS or FLOOR, 1 RED, 2 nothing that can be judged was named, 3 UNDECIDED, 4 INVALID: it does not follow.
     """
+    import gc
     import os
 
     from lqw.errors import UsageError
 
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no matrix is multiplied here, and starting threads takes time
+    if not every:
+        gc.disable()  # what one verdict leaves behind ends with the process
     if sum([bool(paths), tag is not None, history, every]) != 1:
         raise UsageError(
             "name receipts, or one of --tag, --history, --all", remedy="lqw verify receipts/HOST/1.1.0.json"

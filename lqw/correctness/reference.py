@@ -123,6 +123,8 @@ def reference_answer(answer: Answer) -> ReferenceAnswer:
 
 def _split(before: Sequence[object], now: Sequence[object]) -> int | None:
     """Return the first index at which the two differ, the shorter one's end included; None where they are equal."""
+    if before == now:
+        return None
     for index, (old, new) in enumerate(zip(before, now, strict=False)):
         if old != new:
             return index

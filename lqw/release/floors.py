@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lqw.canonical import sha256_bytes
@@ -79,7 +80,7 @@ def source_findings(
             return None, [invalid("chain", text, host)]
     try:
         data, tokens = held[BASELINE], held[REFERENCE]
-        baseline = None if data is None else parse_baseline(data, name=f"{store}/{BASELINE}")
+        baseline = None if data is None else _parsed(data, f"{store}/{BASELINE}")
         standing = standing_to_json(standing_for(baseline, receipt.header, receipt.starts))
         reference = None if tokens is None else reference_to_json(parse_reference(tokens, name=f"{store}/{REFERENCE}"))
     except LqwError as err:
@@ -99,7 +100,7 @@ def taken_findings(tree: Tree, store: str, receipt: Receipt, sha256: str, host: 
         yield undecided("chain", f"{path}: not committed; commit it with the receipt that moved it", host)
         return
     try:
-        epoch = _epoch(parse_baseline(data, name=path), receipt)
+        epoch = _epoch(_parsed(data, path), receipt)
     except IntegrityError as err:
         yield invalid("chain", err.message, host)
         return
@@ -113,6 +114,12 @@ def taken_findings(tree: Tree, store: str, receipt: Receipt, sha256: str, host: 
     if not held:
         text = f"{path} does not know this receipt ({sha256[:12]}): commit the baseline that it moved, with it"
         yield undecided("chain", text, host)
+
+
+@lru_cache(maxsize=8)
+def _parsed(data: bytes, name: str) -> Baseline:
+    """Return a baseline, frozen; one check after another asks for the same."""
+    return parse_baseline(data, name=name)
 
 
 def _epoch(baseline: Baseline, receipt: Receipt) -> Epoch | None:
@@ -157,7 +164,7 @@ def give_up(tree: Tree, store: str, receipt: Receipt, judgement: Judgement) -> G
     """Return what the release gives up against the first release of its epoch; None where no floor is known."""
     data = tree.find(f"{store}/{BASELINE}")
     try:
-        epoch = None if data is None else _epoch(parse_baseline(data), receipt)
+        epoch = None if data is None else _epoch(_parsed(data, f"{store}/{BASELINE}"), receipt)
     except IntegrityError:
         return None
     if epoch is None:
