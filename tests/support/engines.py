@@ -1,5 +1,6 @@
 """Starting engines in tests."""
 
+import os
 from pathlib import Path
 
 from lqw.engines.base import StartRequest
@@ -16,7 +17,10 @@ def fake_gguf(folder: Path) -> Path:
     return path
 
 
-def request(folder: Path, *, slots=2, context=300, timeout_s=20.0, run_id="engine-test", sha256=None, **settings):
+RUN_ID = f"engine-test-{os.getpid()}"  # of this worker: another one starts engines at the same time
+
+
+def request(folder: Path, *, slots=2, context=300, timeout_s=20.0, run_id=RUN_ID, sha256=None, **settings):
     spec = EngineSpec(engine="fake", settings=settings, sha256=sha256)
     return StartRequest(
         spec=spec,

@@ -18,7 +18,7 @@ from lqw.host.supervise import leftovers
 from lqw.outcomes import Reason
 from lqw.samples import EngineFacts, Failure
 from lqw.testing.fake_adapter import Fake
-from tests.support.engines import request, started
+from tests.support.engines import RUN_ID, request, started
 
 HELLO = Prompt((2, 114, 111))
 
@@ -41,7 +41,7 @@ def test_a_started_engine_is_proven_and_described(tmp_path):
         assert not any("/" in word for word in words), "no folder of this machine in a receipt"
         assert words[words.index("-m", 3) + 1] == "model.gguf"
     assert gone(engine.pid)
-    assert leftovers("engine-test") == []
+    assert leftovers(RUN_ID) == []
 
 
 def test_tokens_go_there_and_back(tmp_path):
@@ -84,7 +84,7 @@ def test_a_bad_start_is_named_and_leaves_nothing(tmp_path, fault, reason, said):
     assert isinstance(outcome, Failure)
     assert outcome.reason is reason
     assert said in outcome.detail
-    assert leftovers("engine-test") == []
+    assert leftovers(RUN_ID) == []
 
 
 def test_the_last_log_lines_come_with_the_failure(tmp_path):
@@ -129,7 +129,7 @@ def test_a_stale_server_on_the_port_is_named_and_nothing_is_started(tmp_path):
         outcome = start_engine(Fake(), request(tmp_path), port=stale.port)
         assert outcome.reason is Reason.WRONG_PROCESS
         assert f"port {stale.port} is already served by pid {stale.pid} " in outcome.detail
-        assert leftovers("engine-test") == []
+        assert leftovers(RUN_ID) == []
         assert stale.died() is None
 
 
@@ -246,9 +246,9 @@ def test_kill_9_of_the_measuring_process_takes_the_engine_with_it(tmp_path):
         parent.kill()
         parent.wait()
         end = time.monotonic() + 5
-        while leftovers("engine-test") and time.monotonic() < end:
+        while leftovers(RUN_ID) and time.monotonic() < end:
             time.sleep(0.01)
-        assert leftovers("engine-test") == []
+        assert leftovers(RUN_ID) == []
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port))
         assert pid
