@@ -32,6 +32,7 @@ __all__ = [
     "Several",
     "StartRecord",
     "Twin",
+    "start_fields",
 ]
 
 
@@ -204,6 +205,11 @@ class BatchStart(ServedRecord):
     pair: int = Field(ge=1)
     arm: BatchArm
     release: str  # which release this engine is: the candidate's, an earlier one's, or "" for the comparator
+
+
+def start_fields(start: StartRecord | BatchStart) -> dict[str, Any]:
+    """Return what a start of a pair and one of a batch have in common: all but what kind it is and which arm."""
+    return {name: getattr(start, name) for name in StartRecord.model_fields if name not in ("kind", "arm")}
 
 
 class Batch(Record):

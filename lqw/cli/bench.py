@@ -59,13 +59,14 @@ def bench(
     Exit 0: every row has a value (GPU memory is not asked of a CPU). 3: some have none. 2: nothing was started. 75: the
     GPU is busy.
     """
+    from lqw.cli.options import compute_named
     from lqw.errors import Exit, UsageError
     from lqw.host.lock import HostLock
     from lqw.pipeline.bench import compute_of, engine_spec, of_engine, of_server, protocol_path
 
     if (engine is None) == (url is None):
         raise UsageError("name an ENGINE or --url, one of them", remedy="lqw bench embedded")
-    where = compute_of(engine, compute)
+    where = compute_of(engine) if compute is None else compute_named(compute)
     path = protocol_path(protocol, where)
     with HostLock(lock):
         if url is not None:

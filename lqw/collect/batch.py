@@ -14,7 +14,7 @@ from lqw.errors import UsageError
 from lqw.outcomes import Arm, BatchArm
 from lqw.plan import BATCH_TUPLES, BatchKey, StartKey, batch_starts
 from lqw.receipt.subject import subject_of
-from lqw.samples import BatchRecord, BatchStart
+from lqw.samples import BatchRecord, BatchStart, start_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -149,8 +149,7 @@ class ConfirmBatch:
         record = timed_start(
             site, _Named(key.model, key.pair, arm, key.launch, str(key)), looks.position, looks.resumed_mark()
         )
-        fields = {name: getattr(record, name) for name in type(record).model_fields if name not in ("kind", "arm")}
-        start = BatchStart(**fields, arm=key.arm, release=key.release)
+        start = BatchStart(**start_fields(record), arm=key.arm, release=key.release)
         looks.append(start)
         self._starts[key] = start
         looks.count(start)

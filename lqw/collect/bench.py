@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from lqw.collect.arms import Site, timed_start
 from lqw.collect.prompts import PromptStore
 from lqw.collect.sized import counted_by, sized_prompts
-from lqw.metrics import Family, RowId
+from lqw.metrics import RowId
+from lqw.metrics.values import combined
 from lqw.noise.pairs import arm_values
 from lqw.outcomes import Arm, Reason
 from lqw.plan import StartKey
@@ -133,12 +134,8 @@ def _over_starts(row: RowId, given: Sequence[RowValue]) -> BenchRow:
     failure = next((one.failure for one in given if one.failure is not None), None)
     if failure is not None:
         return BenchRow(row, None, None, len(values), failure)
-    logs = [math.log(value) for value in values]
-    if row.kind.family is Family.RATE:
-        value = math.exp(statistics.fmean(logs))
-    else:
-        value = statistics.median(values) if row.kind.family is Family.LATENCY else max(values)
+    value = combined(row.kind.combine, values)
     names = {name for one in given for name in one.extras}
     extras = {name: statistics.median(one.extras[name] for one in given if name in one.extras) for name in names}
-    sd = statistics.stdev(logs) if len(logs) > 1 else None
+    sd = statistics.stdev(map(math.log, values)) if len(values) > 1 else None
     return BenchRow(row, value, sd, len(values), extras=extras)

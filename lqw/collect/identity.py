@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lqw.engines.running import RunningEngine
-    from lqw.params import StepSpec
     from lqw.samples import Answer
 
 __all__ = ["identity_start"]
@@ -69,12 +68,8 @@ def identity_start(site: Site, model: str, position: int, *, margins: bool = Fal
     )
 
 
-def _steps(site: Site) -> list[StepSpec]:
-    return [step for launch in site.params.protocol.launches for step in launch.steps]
-
-
 def _shapes(site: Site) -> tuple[str, ...]:
-    return other_shapes((step.kind, step.streams) for step in _steps(site))
+    return other_shapes((step.kind, step.streams) for step in site.params.protocol.steps)
 
 
 def _parallel_shapes(site: Site) -> list[str]:

@@ -61,7 +61,7 @@ def _terminable() -> Iterator[None]:
 def calibrated(site: Site, *, gap_ms: float | None = None) -> Calibration:
     """Calibrate at the protocol's worst load: all streams at once, faster than any engine of this class of host."""
     params = site.params
-    streams = max(step.streams for launch in params.protocol.launches for step in launch.steps)
+    streams = max(step.streams for step in params.protocol.steps)
     load = Load(streams, gap_ms or (2.0 if params.host.compute == "cuda" else 5.0), tokens=40, rounds=5)
     with null_server(site.run_id, site.log_path("null_server")) as target:
         found = calibrate_patiently(target, load)

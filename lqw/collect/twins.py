@@ -28,7 +28,7 @@ def twin_step(protocol: ProtocolSpec, shape: str) -> StepSpec | None:
     Of one stream that is decode, else the shortest cold one: it has the most tokens, or costs the least. With a cached
     prefix the shortest, of c streams the one of c.
     """
-    steps = [step for launch in protocol.launches for step in launch.steps]
+    steps = protocol.steps
     if shape == SINGLE:
         fits = [step for step in steps if step.kind in ("decode", "cold")]
     elif shape == CACHED:

@@ -55,7 +55,7 @@ def resolve_model(model: ModelSpec, *, base_folder: Path, cache_folder: Path, fi
         path = _from_package(model, cache_folder, file)
     else:
         path = (base_folder / Path(model.gguf).expanduser()).absolute()
-        if not os.path.isfile(path):  # noqa: PTH113 - false for a name that no file can have, where Path raises
+        if not _is_file(path):
             raise _error(
                 model, file, "no such file", "correct the path, or fetch the model; see docs/operators-guide.md"
             )
@@ -70,10 +70,15 @@ def _error(
     )
 
 
+def _is_file(path: Path) -> bool:
+    """Return whether a file is there; no file can have a name so long that Path.is_file raises."""
+    return os.path.isfile(path)  # noqa: PTH113
+
+
 def _unpinned(model: ModelSpec, base_folder: Path, file: str) -> ParamsError:
     """Return the refusal of a model without a sha256, with that of the file that lies here, if one does."""
     path = base_folder / Path(model.gguf).expanduser()
-    here = f"the file here has {file_sha256(path)}" if path.is_file() else f"there is no {model.gguf} here"
+    here = f"the file here has {file_sha256(path)}" if _is_file(path) else f"there is no {model.gguf} here"
     remedy = "compare the file's sha256 with its publisher's, then write it here; see docs/operators-guide.md"
     problem = f"nobody has pinned this model's bytes; {here}"
     return _error(model, file, problem, remedy, field="sha256", value=model.sha256)

@@ -90,7 +90,8 @@ def common_window(batch: Sequence[RequestSample]) -> CommonWindow | None:
     return CommonWindow((closes - opens) / NS_PER_S, tokens)
 
 
-def _combined(rule: Combine, values: list[float]) -> float:
+def combined(rule: Combine, values: Sequence[float]) -> float:
+    """Return the one value of several by the rule of their metric."""
     if rule is Combine.GEOMEAN:
         return math.exp(statistics.fmean(math.log(value) for value in values))
     return statistics.median(values) if rule is Combine.MEDIAN else max(values)
@@ -114,8 +115,8 @@ def _aggregate(row: RowId, requests: list[RequestSample], min_window_s: float) -
         rates.append(window.tok_s)
         first, last = min(r.sent_ns for r in batch), max(_arrivals(r)[-1] for r in batch)
         whole.append(sum(sum(r.chunk_tokens) for r in batch) / ((last - first) / NS_PER_S))
-    extras = {"whole_batch_tok_s": _combined(Combine.GEOMEAN, whole)}
-    return RowValue(_combined(Combine.GEOMEAN, rates), extras=extras)
+    extras = {"whole_batch_tok_s": combined(Combine.GEOMEAN, whole)}
+    return RowValue(combined(Combine.GEOMEAN, rates), extras=extras)
 
 
 def _requests_value(row: RowId, requests: list[RequestSample], min_window_s: float) -> RowValue:
@@ -141,7 +142,7 @@ def _requests_value(row: RowId, requests: list[RequestSample], min_window_s: flo
         return RowValue(None, Failure(reason=Reason.NOT_FINITE, detail=f"values {values} are not all positive"))
     server = [r.timings.prompt_ms for r in requests if r.timings is not None and r.timings.prompt_ms is not None]
     extras = {"server_prompt_ms": statistics.median(server)} if server and row.kind.step == "cold" else {}
-    return RowValue(_combined(row.kind.combine, values), extras=extras)
+    return RowValue(combined(row.kind.combine, values), extras=extras)
 
 
 def _memory_value(row: RowId, record: ServedRecord) -> RowValue:

@@ -38,7 +38,6 @@ EnvValue = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
 Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{7,40}$")]
 
 A_WEEK_S = 604_800.0
-
 MAX_ROWS = 1_024
 """Rows of a release, over all its models; sixty are usual. A receipt of more would hold its verifier up."""
 
@@ -187,6 +186,11 @@ class ProtocolSpec(Strict):
     total_deadline_s: float = Field(default=10_800.0, gt=0, le=A_WEEK_S)
     min_window_s: float = Field(default=2.0, gt=0)
 
+    @property
+    def steps(self) -> list[StepSpec]:
+        """Return the steps of all launches, in their order."""
+        return [step for launch in self.launches for step in launch.steps]
+
     @field_validator("looks")
     @classmethod
     def _looks(cls, looks: list[int]) -> list[int]:
@@ -199,8 +203,8 @@ class ProtocolSpec(Strict):
     @model_validator(mode="after")
     def _rows_have_steps(self) -> ProtocolSpec:
         seen: set[str] = set()
-        steps = {step.step_id for launch in self.launches for step in launch.steps}
-        if len(steps) != sum(len(launch.steps) for launch in self.launches):
+        steps = {step.step_id for step in self.steps}
+        if len(steps) != len(self.steps):
             raise ValueError("two steps have the same kind and size")
         for short in self.rows:
             row = RowId.parse(f"any/{short}")
@@ -295,10 +299,9 @@ class Params(Strict):
         """
         out = self.model_dump(mode="json", by_alias=True)
         out["path"] = Path(self.path).name
-        if self.host.class_ is None:
-            del out["host"]["class"]
-        if not self.host.engines:
-            del out["host"]["engines"]
+        for name, declared in (("class", self.host.class_), ("engines", self.host.engines)):
+            if not declared:
+                del out["host"][name]
         for arm in ("subject", "comparator"):
             if out["release"][arm]["commit"] is None:
                 del out["release"][arm]["commit"]

@@ -104,12 +104,8 @@ def _model(engine: str, model: str | None) -> ModelSpec:
     return load_params(params_folder("demo") / "demo" / "1.1.0.yaml").release.models[0]
 
 
-def compute_of(engine: str | None, asked: str | None) -> Compute:
-    """Return what the engine is to compute on: as *asked*, else cuda where there is a GPU; UsageError for a word."""
-    if asked not in (None, "cpu", "cuda"):
-        raise UsageError(f"--compute {asked}: neither cpu nor cuda", remedy="leave it out, or write one of them")
-    if asked is not None:
-        return "cuda" if asked == "cuda" else "cpu"
+def compute_of(engine: str | None) -> Compute:
+    """Return what an engine computes on where nobody says: cuda where there is a GPU, but for the embedded one."""
     if engine == "embedded":
         return "cpu"
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lqw.outcomes import Arm, BatchArm, Purpose
 from lqw.plan import BATCH_TUPLES, StartKey, batch_starts, build_plan
 from lqw.receipt.subject import subject_of
-from lqw.samples import Batch, BatchRecord, BatchStart, StartRecord
+from lqw.samples import Batch, BatchRecord, BatchStart, start_fields
 from lqw.testing.synthetic import Maker
 
 if TYPE_CHECKING:
@@ -64,5 +64,4 @@ def with_batch(
 def _start(maker: Maker, key: BatchKey, position: int) -> BatchStart:
     arm = Arm.COMPARATOR if key.arm is BatchArm.COMPARATOR else Arm.SUBJECT
     made = maker.start(StartKey(key.model, key.pair, arm, key.launch), position, None)
-    fields = {name: getattr(made, name) for name in StartRecord.model_fields if name not in ("kind", "arm")}
-    return BatchStart(**fields, arm=key.arm, release=key.release)
+    return BatchStart(**start_fields(made), arm=key.arm, release=key.release)

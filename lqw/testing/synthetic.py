@@ -190,8 +190,7 @@ class Maker:
     def identity(self, model: str, position: int, variant: int) -> IdentityRecord:
         """Return the subject's answers; another *variant*, other tokens."""
         spec = self.params.protocol.identity
-        steps = [step for launch in self.params.protocol.launches for step in launch.steps]
-        shapes = other_shapes((step.kind, step.streams) for step in steps)
+        shapes = other_shapes((step.kind, step.streams) for step in self.params.protocol.steps)
         out = []
         for prompt in self.params.prompts:
             rng = random.Random(f"{model}/{prompt}/{variant}")  # noqa: S311 - words, not secrets

@@ -21,7 +21,7 @@ from lqw.noise.pairs import pair_rows
 from lqw.noise.quantiles import t_isf
 from lqw.outcomes import Arm, BatchArm, RowVerdict
 from lqw.plan import BATCH_TUPLES
-from lqw.samples import Failure, StartRecord
+from lqw.samples import Failure, StartRecord, start_fields
 from lqw.verdict.results import Confirmation
 from lqw.verdict.rows import change_of
 
@@ -122,8 +122,7 @@ def _against(
 
 
 def _as_start(start: BatchStart, arm: Arm) -> StartRecord:
-    fields = {name: getattr(start, name) for name in StartRecord.model_fields if name not in ("kind", "arm")}
-    return StartRecord.model_construct(**fields, arm=arm)
+    return StartRecord.model_construct(**start_fields(start), arm=arm)
 
 
 def _beside(release: str, candidate: RowData | Failure, earlier: RowData | Failure) -> Beside | Failure:

@@ -24,9 +24,7 @@ STEPS = [
 
 def protocol(steps=STEPS):
     made = [StepSpec(**step, repeats=1) for step in steps]
-    return SimpleNamespace(
-        launches=[SimpleNamespace(steps=made[:3]), SimpleNamespace(steps=made[3:])], request_timeout_s=9
-    )
+    return SimpleNamespace(steps=made, request_timeout_s=9)
 
 
 class Running:

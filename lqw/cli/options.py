@@ -1,0 +1,18 @@
+"""Words that several commands take."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+__all__ = ["compute_named"]
+
+
+def compute_named(word: str) -> Literal["cpu", "cuda"]:
+    """Return where to compute; UsageError for anything but cpu and cuda."""
+    from lqw.errors import UsageError
+
+    if word == "cpu":
+        return "cpu"
+    if word == "cuda":
+        return "cuda"
+    raise UsageError(f"--compute {word!r}: neither cpu nor cuda", remedy="write cpu or cuda")
