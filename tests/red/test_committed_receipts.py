@@ -9,6 +9,7 @@ from lqw.outcomes import Outcome
 from lqw.receipt import verify_receipt
 from lqw.release.many import stored_receipts, verify_many
 from lqw.release.page import page_of_receipts
+from lqw.testing.cases import from_receipts
 
 REPOSITORY = Path(__file__).parents[2]
 RECEIPTS = REPOSITORY / "receipts"
@@ -48,3 +49,14 @@ def test_the_one_token_prefill_is_red_on_the_rows_it_slowed_and_on_no_other():
     verdicts = verify_receipt(RECEIPTS / "h200/0.72.3-per-token.json").judgement.rows
     red = {str(row.row).split("/")[1] for row in verdicts if row.verdict == "RED"}
     assert red == {"ttft@850", "ttft@4096", "prefill@850", "prefill@4096"}
+
+
+def test_the_selftest_case_of_the_real_apr_is_what_its_receipts_hold(tmp_path):
+    """Byte for byte: who edits the recorded case, or the receipt it was taken from, is told."""
+    made = from_receipts(RECEIPTS / "h200", tmp_path)
+    committed = REPOSITORY / "tests/fixtures/selftest" / made[0]
+    names = sorted(path.name for path in committed.iterdir())
+    assert names == ["baseline.json", "expected.json", "reference.json", "samples.jsonl"]
+    assert {name: (tmp_path / made[0] / name).read_bytes() == (committed / name).read_bytes() for name in names} == (
+        dict.fromkeys(names, True)
+    )

@@ -54,7 +54,7 @@ def _keep(world, run, status, out):
     outcome = json.loads((run / "receipt.json").read_text())["judgement"]["outcome"]
     write_case(
         out,
-        world / "runs/floor/samples.jsonl",
+        (world / "runs/floor/samples.jsonl").read_bytes(),
         (run / "samples.jsonl").read_bytes(),
         {"exit": status, "outcome": outcome, "journal_sha256": sha256_file(run / "samples.jsonl")},
     )
