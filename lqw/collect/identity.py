@@ -1,7 +1,7 @@
 """The subject's untimed answers: to the fixed prompts at every shape the gate times, and to prompts that are timed.
 
-One start with one slot answers serially, cold and with a cached prefix; one more start for each number of parallel
-streams answers with that many requests in flight, always: a stream without a prompt of its own repeats another's.
+Shapes that one launch times are asked of one start, with the slots of that launch: serially cold, serially with a
+cached prefix, and with all streams in flight, always: a stream without a prompt of its own repeats another's.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 import time
 from functools import partial
 from itertools import cycle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lqw.collect.arms import Found, Site, utc_now
+from lqw.collect.steps import CACHED_SLOT
 from lqw.collect.twins import take_twins, twin_step
 from lqw.collect.watch import StartWatch
-from lqw.correctness.shapes import CACHED, SINGLE, other_shapes, streams_of
+from lqw.correctness.shapes import CACHED, SINGLE, other_shapes, shape_of, streams_of
 from lqw.engines.base import Prompt, StartRequest
 from lqw.engines.starting import start_engine
 from lqw.engines.together import together
@@ -22,7 +23,7 @@ from lqw.outcomes import Arm
 from lqw.samples import Failure, IdentityRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lqw.engines.running import RunningEngine
     from lqw.samples import Answer
@@ -52,9 +53,9 @@ def identity_start(site: Site, model: str, position: int, *, margins: bool = Fal
     began_utc, began, found = utc_now(), time.perf_counter(), Found()
     with StartWatch(site.gpu) as watch:
         found.failure = _prompts_first(site, model)
-        for shape in (SINGLE, *_parallel_shapes(site)):
+        for start in _starts(site):
             if found.failure is None:
-                _at(site, model, shape, found, margins=margins)
+                _at(site, model, start, found, margins=margins)
     watch.require_alone()
     return IdentityRecord(
         model=model,
@@ -68,19 +69,33 @@ def identity_start(site: Site, model: str, position: int, *, margins: bool = Fal
     )
 
 
-def _shapes(site: Site) -> tuple[str, ...]:
-    return other_shapes((step.kind, step.streams) for step in site.params.protocol.steps)
+class _Start(NamedTuple):
+    """One start: its slots, and the shapes asked of it."""
+
+    slots: int
+    shapes: tuple[str, ...]
 
 
-def _parallel_shapes(site: Site) -> list[str]:
-    return [shape for shape in _shapes(site) if streams_of(shape) > 1]
+def _starts(site: Site) -> list[_Start]:
+    """Return the starts, narrowest first; a shape is asked where the narrowest launch that times it has it."""
+    protocol = site.params.protocol
+    slots_of: dict[str, int] = {}
+    for launch in sorted(protocol.launches, key=lambda launch: launch.slots):
+        for step in launch.steps:
+            slots_of.setdefault(shape_of(step.kind, step.streams), launch.slots)
+    slots_of.setdefault(SINGLE, 1)
+    shapes = (SINGLE, *other_shapes((step.kind, step.streams) for step in protocol.steps))
+    return [
+        _Start(slots, tuple(shape for shape in shapes if slots_of[shape] == slots))
+        for slots in sorted(set(slots_of.values()))
+    ]
 
 
 def _prompts_first(site: Site, model: str) -> Failure | None:
     """Have the comparator make the prompts where the subject takes text only: its tokenizer need not be exact."""
     if site.engine(Arm.SUBJECT).takes == "ids" or site.prompts.get(model) is not None:
         return None
-    outcome = _start_alone(site, model, Arm.COMPARATOR, "prompts")
+    outcome = _start_alone(site, model, Arm.COMPARATOR, "prompts", _Start(1, ()))
     if isinstance(outcome, Failure):
         return outcome
     with outcome as running:
@@ -88,18 +103,17 @@ def _prompts_first(site: Site, model: str) -> Failure | None:
     return made if isinstance(made, Failure) else None
 
 
-def _start_alone(site: Site, model: str, arm: Arm, name: str, slots: int = 1) -> RunningEngine | Failure:
-    """Start an arm for what is not timed, with room for the twins that *slots* streams get."""
+def _start_alone(site: Site, model: str, arm: Arm, name: str, start: _Start) -> RunningEngine | Failure:
+    """Start an arm for what is not timed, with room for the twins of its shapes."""
     protocol = site.params.protocol
-    shapes = [shape for shape in (SINGLE, *_shapes(site)) if streams_of(shape) == slots]
-    steps = [step for shape in shapes if (step := twin_step(protocol, shape)) is not None]
+    steps = [step for shape in start.shapes if (step := twin_step(protocol, shape)) is not None]
     needed = max((step.peak_tokens for step in steps), default=0) + SPARE_PER_TWIN
     return start_engine(
         site.engine(arm),
         StartRequest(
             spec=site.spec(arm),
             model_path=site.models[model],
-            slots=slots,
+            slots=start.slots,
             context_tokens_per_slot=max(needed, protocol.identity.output_tokens + SPARE_TOKENS),
             compute=site.params.host.compute,
             run_id=site.run_id,
@@ -110,37 +124,38 @@ def _start_alone(site: Site, model: str, arm: Arm, name: str, slots: int = 1) ->
     )
 
 
-def _at(site: Site, model: str, shape: str, found: Found, *, margins: bool) -> None:
-    """Start the subject for one shape and ask it."""
-    name = "identity" if shape == SINGLE else f"identity_{shape}"
-    outcome = _start_alone(site, model, Arm.SUBJECT, name, streams_of(shape))
+def _at(site: Site, model: str, start: _Start, found: Found, *, margins: bool) -> None:
+    """Start the subject and ask it at each shape of the start."""
+    outcome = _start_alone(site, model, Arm.SUBJECT, f"identity_{'_'.join(start.shapes)}", start)
     if isinstance(outcome, Failure):
         found.failure = outcome
         return
     with outcome as running:
         found.engine = found.engine or running.facts
-        _ask(site, running, model, shape, found, margins=margins)
+        _ask(site, running, model, start.shapes, found, margins=margins)
         found.failure = found.failure or running.moved_off()
         left = running.stop()
     found.failure = found.failure or left
 
 
-def _ask(site: Site, running: RunningEngine, model: str, shape: str, found: Found, *, margins: bool) -> None:
+def _ask(site: Site, running: RunningEngine, model: str, shapes: Sequence[str], found: Found, *, margins: bool) -> None:
     prompts = site.prompts_for(model, running)  # made here, so that no timed start has to
     asked = prompts if isinstance(prompts, Failure) else _identity_prompts(site, running)
     if isinstance(prompts, Failure) or isinstance(asked, Failure):
         found.failure = prompts if isinstance(prompts, Failure) else asked if isinstance(asked, Failure) else None
         return
     again = {name: asked[name] for name in site.params.protocol.identity.at_shapes or asked}
-    if shape != SINGLE:
-        _take(running, _in_parallel(site, running, again, shape), found)
-    else:
-        _take(running, _serially(site, running, asked, margins=margins), found)
-        if CACHED in _shapes(site) and found.failure is None:
-            _take(running, _cached(site, running, again), found)
-    for one in (SINGLE, CACHED) if shape == SINGLE else (shape,):
-        if found.failure is None:
-            found.twins += take_twins(site.params.protocol, running, prompts, one)
+    for shape in shapes:
+        if shape == SINGLE:
+            answers = _serially(site, running, asked, margins=margins)
+        elif shape == CACHED:
+            answers = _cached(site, running, again)
+        else:
+            answers = _in_parallel(site, running, again, shape)
+        _take(running, answers, found)
+        if found.failure is not None:
+            return
+        found.twins += take_twins(site.params.protocol, running, prompts, shape)
 
 
 def _identity_prompts(site: Site, running: RunningEngine) -> Asked | Failure:
@@ -179,7 +194,7 @@ def _serially(site: Site, running: RunningEngine, asked: Mapping[str, Prompt], *
 def _cached(site: Site, running: RunningEngine, asked: Mapping[str, Prompt]) -> Iterator[Answer]:
     """Prime with the first half of each prompt, then ask the whole: the recipe of the timed rows."""
     protocol = site.params.protocol
-    ask = partial(running.answer, shape=CACHED, cache=True, timeout_s=protocol.request_timeout_s)
+    ask = partial(running.answer, shape=CACHED, cache=True, slot=CACHED_SLOT, timeout_s=protocol.request_timeout_s)
     for repeat in range(protocol.identity.repeats):
         for name, prompt in asked.items():
             text = prompt.text or ""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lqw.params import StepSpec
     from lqw.samples import RequestSample
 
-__all__ = ["Asker", "run_step"]
+__all__ = ["CACHED_SLOT", "Asker", "run_step"]
 
 CACHED_SLOT = 0
 """Priming and extension must meet in one slot; every launch has this one."""

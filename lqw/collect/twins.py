@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lqw.canonical import sha256_bytes, sha256_json
+from lqw.collect.steps import CACHED_SLOT
 from lqw.correctness.shapes import CACHED, SINGLE, streams_of
 from lqw.engines.base import Prompt
 from lqw.engines.together import together
@@ -44,7 +45,12 @@ def take_twins(protocol: ProtocolSpec, running: RunningEngine, prompts: PromptSe
     if step is None:
         return
     ask = partial(
-        running.answer, name=step.step_id, shape=shape, cache=shape == CACHED, timeout_s=protocol.request_timeout_s
+        running.answer,
+        name=step.step_id,
+        shape=shape,
+        cache=shape == CACHED,
+        slot=CACHED_SLOT if shape == CACHED else None,
+        timeout_s=protocol.request_timeout_s,
     )
     if shape == CACHED:
         primed = ask(_prompt(prompts, (step.step_id, "prime", 0, 0)), 1)

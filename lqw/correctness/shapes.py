@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CACHED", "SINGLE", "is_strict", "other_shapes", "streams_of"]
+__all__ = ["CACHED", "SINGLE", "is_strict", "other_shapes", "shape_of", "streams_of"]
 
 SINGLE = "single"
 CACHED = "cached"
 _PARALLEL = "agg@"
 
 
+def shape_of(kind: str, streams: int) -> str:
+    """Return the shape that a step is timed at."""
+    return CACHED if kind == "cached" else SINGLE if streams == 1 else f"{_PARALLEL}{streams}"
+
+
 def other_shapes(steps: Iterable[tuple[str, int]]) -> tuple[str, ...]:
     """Return the shapes besides ``single`` of a protocol's steps, each given as (kind, streams)."""
-    steps = list(steps)
-    cached = (CACHED,) if any(kind == "cached" for kind, _ in steps) else ()
-    widths = sorted({streams for _, streams in steps if streams > 1})
-    return (*cached, *(f"{_PARALLEL}{streams}" for streams in widths))
+    timed = {shape_of(kind, streams) for kind, streams in steps} - {SINGLE}
+    return tuple(sorted(timed, key=lambda shape: (shape != CACHED, streams_of(shape))))
 
 
 def streams_of(shape: str) -> int:

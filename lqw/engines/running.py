@@ -111,6 +111,7 @@ class RunningEngine:
         repeat: int = 0,
         stream: int = 0,
         cache: bool = False,
+        slot: int | None = None,
         margins: bool = False,
         timeout_s: float = 600.0,
     ) -> Answer:
@@ -119,7 +120,7 @@ class RunningEngine:
         *margins* asks for each token's lead over its runner-up, which only llama-server's API gives without ado.
         """
         blank = Answer(prompt=name, shape=shape, repeat=repeat, stream=stream, text="")
-        request = self.request_body("identity", prompt, n_predict, cache=cache, stream=False)
+        request = self.request_body("identity", prompt, n_predict, cache=cache, stream=False, slot=slot)
         if margins and self.stream_format == "llama":
             request = with_margins(request)
         try:
