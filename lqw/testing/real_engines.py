@@ -32,6 +32,7 @@ def program(name: str, folder: Path) -> Path:
         )
     target = folder / name
     if not target.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
         partial = target.with_name(f".{name}.{os.getpid()}")
         with lzma.open(packed[0], "rb") as source, partial.open("wb") as sink:
             shutil.copyfileobj(source, sink, 1 << 20)
