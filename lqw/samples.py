@@ -31,7 +31,9 @@ __all__ = [
     "ServerTimings",
     "Several",
     "StartRecord",
+    "StepFacts",
     "Twin",
+    "Unstreamed",
     "start_fields",
 ]
 
@@ -112,6 +114,24 @@ class MemoryPeaks(Record):
     samples: int = Field(default=0, ge=0)
 
 
+class Unstreamed(Record):
+    """One prompt answered without streaming: the time of one token and of ``tokens``; their difference is decoding."""
+
+    tokens: int = Field(ge=2)
+    one_ns: int = Field(gt=0)
+    all_ns: int = Field(gt=0)
+
+
+class StepFacts(Record):
+    """How a step of a start was asked, and who computed it; looked at when its requests were over, none in flight."""
+
+    step: str
+    path: str = Field(max_length=200)  # the HTTP route of its requests
+    used_gpu: bool | None = None  # None: on a processor, or nothing tells
+    said: str = Field(default="", max_length=400)  # by what that is known
+    unstreamed: Unstreamed | None = None  # beside a decode step, where streams are dear
+
+
 class EngineFacts(Record):
     """What actually ran: recorded after readiness, from the running process."""
 
@@ -173,6 +193,7 @@ class ServedRecord(Record):
     memory: MemoryPeaks | None = None
     telemetry: dict[str, Any] = {}
     failure: Failure | None = None
+    steps: Many[StepFacts] = []  # of each step that was asked; none in receipts from before it was looked at
 
 
 class StartRecord(ServedRecord):

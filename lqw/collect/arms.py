@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lqw.collect.prompts import PromptSet, PromptStore, make_prompts
+from lqw.collect.proofs import not_offloaded, step_facts
 from lqw.collect.steps import Asker, run_step
-from lqw.collect.texts import make_text_prompts, with_texts
+from lqw.collect.texts import make_text_prompts, with_chats, with_texts
 from lqw.collect.transport import quiet
 from lqw.collect.watch import StartWatch
 from lqw.engines.base import StartRequest
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from lqw.host.gpu import Gpu
     from lqw.params import EngineSpec, LaunchSpec, Params
     from lqw.plan import StartKey
-    from lqw.samples import Answer, RequestSample, Twin
+    from lqw.samples import Answer, RequestSample, StepFacts, Twin
 
 __all__ = ["Found", "Site", "ask_launch", "timed_start", "utc_now"]
 
@@ -80,6 +81,8 @@ class Site:
         made = make_text_prompts(self.params, bare, running) if self.need_text else make_prompts(self.params, bare)
         if not isinstance(made, Failure) and self.tell_text:
             made = with_texts(made, running)
+        if not isinstance(made, Failure) and any(step.route == "chat" for step in self.params.protocol.steps):
+            made = with_chats(self.params, made, bare, running)
         if not isinstance(made, Failure):
             self.prompts.put(model, made)
         return made
@@ -95,6 +98,11 @@ class Site:
         """Return whether an arm takes its prompts as text only."""
         return any(self.engine(arm).takes == "text" for arm in Arm)
 
+    def unstreamed(self, running: RunningEngine) -> bool:
+        """Return whether *running* is an arm's engine and an arm's streams are dear: it is asked without them too."""
+        engines = [self.engine(arm) for arm in Arm]
+        return any(one.dear_stream for one in engines) and running.facts.engine in {one.name for one in engines}
+
     def engine(self, arm: Arm) -> Engine:
         """Return the adapter of an arm."""
         return get_engine(self.spec(arm).engine, file=self.params.path)
@@ -107,6 +115,7 @@ class Found:
     engine: Any = None
     ready_s: float | None = None
     requests: list[RequestSample] = field(default_factory=list)
+    steps: list[StepFacts] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     twins: list[Twin] = field(default_factory=list)
     memory: Any = None
@@ -117,13 +126,16 @@ def ask_launch(site: Site, asker: Asker, launch: LaunchSpec, found: Found) -> No
     """Ask everything a launch has; what comes, and the engine's end, are kept in *found*."""
     running = asker.running
     with running.memory() as memory, quiet():
-        for step in launch.steps:
+        for step in (one for one in launch.steps if one.route in running.engine.routes):
             site.progress({"event": "step", "step": step.step_id})
             for samples in run_step(asker, step):
                 found.requests += samples
                 lost = next((sample.failure for sample in samples if sample.failure), None)
                 if lost is not None:
                     found.failure = running.died(lost)
+            if found.failure is None:
+                found.steps.append(step_facts(asker, step, unstreamed=site.unstreamed(running)))
+                found.failure = not_offloaded(found.steps[-1])
             if found.failure is not None:
                 break
     found.memory = memory.peaks()
@@ -157,6 +169,7 @@ def timed_start(site: Site, key: StartKey, position: int, telemetry: dict[str, A
         memory=found.memory,
         telemetry={**telemetry, **watch.summary()},
         failure=found.failure or watch.failure,
+        steps=found.steps,
     )
 
 

@@ -70,6 +70,7 @@ class _Task:
             memory=found.memory,
             telemetry=watch.summary(),
             failure=found.failure or watch.contended or watch.failure,
+            steps=found.steps,
         )
 
     def _serve(self, origin_ns: int, found: Found) -> None:

@@ -204,8 +204,12 @@ def _cached(site: Site, running: RunningEngine, asked: Mapping[str, Prompt]) -> 
 
 
 def _in_parallel(site: Site, running: RunningEngine, asked: Mapping[str, Prompt], shape: str) -> Iterator[Answer]:
-    """Ask with all streams in flight until every prompt has its answers; ``repeat`` counts those to one prompt."""
+    """Ask with all streams in flight until every prompt has its answers; ``repeat`` counts those to one prompt.
+
+    By the route that the shape is timed by: on a GPU apr forms batches of chats only.
+    """
     protocol, streams = site.params.protocol, streams_of(shape)
+    timed = twin_step(protocol, shape)
     counted, turn = dict.fromkeys(asked, 0), cycle(asked.items())
     while min(counted.values()) < protocol.identity.repeats:
         asks = []
@@ -220,6 +224,7 @@ def _in_parallel(site: Site, running: RunningEngine, asked: Mapping[str, Prompt]
                 repeat=counted[name],
                 stream=stream,
                 timeout_s=protocol.request_timeout_s,
+                route="completion" if timed is None else timed.route,
             )
             counted[name] += 1
             asks.append(ask)

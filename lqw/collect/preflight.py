@@ -16,6 +16,7 @@ from lqw.host.gpu import open_gpu
 from lqw.params.earlier import earlier_file, load_earlier
 
 if TYPE_CHECKING:
+    from lqw.engines.base import Engine
     from lqw.outcomes import Purpose
     from lqw.params import ModelSpec, Params
 
@@ -75,6 +76,7 @@ def preflight(params: Params, purpose: Purpose) -> None:
     for arm, spec in (("subject", params.release.subject), ("comparator", params.release.comparator)):
         engine = get_engine(spec.engine, file=params.path, field=f"{arm}.engine")
         engine.check(spec, compute=params.host.compute, where=Where(params.path, arm))
+        _check_routes(params, engine)
     for spec in params.release.beside:
         # Only its name: what else is wrong with an engine that gates nothing is a named row of it, not the run's end.
         get_engine(spec.engine, file=params.path, field=f"beside.{spec.name}.engine")
@@ -86,6 +88,20 @@ def preflight(params: Params, purpose: Purpose) -> None:
         )
     for model in params.release.models:
         check_model(params, model)
+
+
+def _check_routes(params: Params, engine: Engine) -> None:
+    """Raise ParamsError where a step goes by a route that *engine* has not: both arms take the same, or neither."""
+    for number, launch in enumerate(params.protocol.launches):
+        for at, step in enumerate(launch.steps):
+            if step.route not in engine.routes:
+                raise ParamsError(
+                    file=f"params/protocols/{params.release.protocol}.yaml",
+                    field=f"launches.{number}.steps.{at}.route",
+                    value=step.route,
+                    problem=f"{engine.name} has only {', '.join(engine.routes)}, and both arms take one route",
+                    remedy="declare a route that both engines have, or name other engines",
+                )
 
 
 def corpus_text(params: Params) -> str:

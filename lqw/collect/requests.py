@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lqw.collect.transport import Exchange
+    from lqw.engines.base import Route
 
-__all__ = ["Asked", "sample_of"]
+__all__ = ["Asked", "answer_sha256", "sample_of"]
 
 REUSE_SLACK = 8
 """Tokens of a primed prefix that an engine may evaluate again (MEASUREMENT, "TTFT cached")."""
@@ -53,6 +54,7 @@ class Asked:
     want_tokens: int
     reuse: int | None
     prompt_text: str | None = None
+    route: Route = "completion"
 
 
 def _failures(asked: Asked, told: Told, exchange: Exchange) -> Iterator[Failure]:
@@ -130,6 +132,11 @@ def _understood(exchange: Exchange, stream_format: str) -> tuple[Response | None
     return response, told, _stream_failure(exchange, response, told)
 
 
+def answer_sha256(text: str, route: Route) -> str:
+    """Return the hash of an answer; of a chat without the space around it, which apr cuts off where nothing streams."""
+    return sha256_bytes((text.strip() if route == "chat" else text).encode())
+
+
 def sample_of(
     exchange: Exchange, asked: Asked, stream_format: str, origin_ns: int, *, cached_tokens: int | None = None
 ) -> RequestSample:
@@ -171,7 +178,7 @@ def sample_of(
         end_ns=exchange.closed_ns - origin_ns,
         burst_reads=sum(1 for events in Counter(told.reads).values() if events > 1),
         status=response.status if response is not None else None,
-        text_sha256=sha256_bytes(told.text.encode()) if stamps else None,
+        text_sha256=answer_sha256(told.text, asked.route) if stamps else None,
         ids_sha256=sha256_json(told.ids) if stamps and len(told.ids) == sum(told.tokens) else None,
         constant_run=longest_run(told.ids or told.text.split()) if stamps else None,
         timings=told.timings,

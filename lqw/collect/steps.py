@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from lqw.collect.prompts import PromptSet
     from lqw.collect.transport import Exchange
+    from lqw.engines.base import HttpRequest
     from lqw.engines.running import RunningEngine
     from lqw.params import StepSpec
     from lqw.samples import RequestSample
@@ -48,16 +49,21 @@ class Asker:
         """Return how long the next request may be silent, or last, seconds."""
         return self.timeout_s if self.end_s is None else max(0.1, min(self.timeout_s, self.end_s - time.monotonic()))
 
-    def _payload(self, kind: str, asked: Asked) -> bytes:
+    def request(self, kind: str, asked: Asked, *, stream: bool, want_tokens: int | None = None) -> HttpRequest:
+        """Return the request of one ask; *want_tokens* instead of its own, where given."""
         cached = kind == "cached"
-        request = self.running.request_body(
+        return self.running.request_body(
             kind,
             Prompt(asked.prompt_ids, asked.prompt_text),
-            asked.want_tokens,
+            asked.want_tokens if want_tokens is None else want_tokens,
             cache=cached,
-            stream=True,
+            stream=stream,
             slot=CACHED_SLOT if cached else None,
+            route=asked.route,
         )
+
+    def _payload(self, kind: str, asked: Asked) -> bytes:
+        request = self.request(kind, asked, stream=True)
         return encode_request(self._target, request.path, request.body)
 
     def one(self, kind: str, asked: Asked) -> RequestSample:
@@ -73,7 +79,8 @@ class Asker:
         return [self._sample(one, asked) for one, asked in zip(raw, batch, strict=True)]
 
     def _sample(self, raw: Exchange, asked: Asked, cached_tokens: int | None = None) -> RequestSample:
-        return sample_of(raw, asked, self.running.stream_format, self.origin_ns, cached_tokens=cached_tokens)
+        form = self.running.format_of(asked.route)
+        return sample_of(raw, asked, form, self.origin_ns, cached_tokens=cached_tokens)
 
     def asked(self, step: StepSpec, role: _Role, repeat: int, stream: int = 0) -> Asked:
         """Return what the request of this step, role, repeat and stream is to be."""
@@ -88,6 +95,7 @@ class Asker:
             prompt_text=self.prompts.texts.get(key),
             want_tokens=1 if prime else step.output_tokens,
             reuse=None if prime else step.prompt_tokens if step.kind == "cached" else 0,
+            route=step.route,
         )
 
 

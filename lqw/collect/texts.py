@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lqw.collect.prompts import Key
     from lqw.params import LaunchSpec, Params
 
-__all__ = ["Speaker", "make_text_prompts", "with_texts"]
+__all__ = ["Speaker", "make_text_prompts", "with_chats", "with_texts"]
 
 _TRIES = 60
 
@@ -34,6 +34,10 @@ class Speaker(Protocol):
 
     def detokenize(self, ids: Sequence[int]) -> str | Failure:
         """Return the text of *ids*."""
+        ...
+
+    def chat_ids(self, text: str) -> list[int] | Failure:
+        """Return the ids of a chat whose only message is *text*, template and all."""
         ...
 
 
@@ -81,10 +85,36 @@ class _Cutter:
         detail = f"no cut of {tokens} tokens of the corpus is the same tokens again as text, in {_TRIES} tries"
         raise _Unfit(Failure(reason=Reason.PROMPT_LENGTH, detail=detail))
 
+    def chat(self, tokens: int) -> tuple[tuple[int, ...], str]:
+        """Return the ids of a whole chat of *tokens*, template and all, and the text of its message.
+
+        The message begins and ends in no space: templates cut it off. Its first word is no other message's.
+        """
+        template = len(self._chat_ids("a")) - 1
+        for _ in range(_TRIES):
+            start = self._rng.randrange(len(self._corpus))
+            inner = [self._corpus[(start + i) % len(self._corpus)] for i in range(max(1, tokens - template))]
+            text = self._text(inner).strip()
+            if not text or inner[0] in self._used:
+                continue
+            whole = tuple(self._chat_ids(text))
+            if len(whole) == tokens:
+                self._used.add(inner[0])
+                return whole, text
+        made = f"a chat of {tokens} tokens, {template} of them the template's"
+        detail = f"no message of the corpus makes {made}, in {_TRIES} tries"
+        raise _Unfit(Failure(reason=Reason.PROMPT_LENGTH, detail=detail))
+
+    def _chat_ids(self, text: str) -> list[int]:
+        ids = self._speaker.chat_ids(text)
+        if isinstance(ids, Failure):
+            raise _Unfit(ids)
+        return ids
+
 
 def _of_launch(launch: LaunchSpec, cutter: _Cutter) -> dict[Key, tuple[tuple[int, ...], str]]:
     out: dict[Key, tuple[tuple[int, ...], str]] = {}
-    for step in launch.steps:
+    for step in (one for one in launch.steps if one.route != "chat"):
         # The prime first: what extends it is proven as one text with it.
         for step_id, role, repeat, stream, tokens in sorted(due(step), key=lambda one: one[1] != "prime"):
             prefix = out.get((step_id, "prime", 0, 0), ((), ""))
@@ -116,6 +146,24 @@ def make_text_prompts(params: Params, corpus_ids: Sequence[int], speaker: Speake
             made = _of_launch(launch, _Cutter(speaker, corpus_ids, _begin_tokens(speaker), seed_of(params, number)))
             ids.update({key: one for key, (one, _) in made.items()})
             texts.update({key: text for key, (_, text) in made.items()})
+    except _Unfit as unfit:
+        return unfit.failure
+    return PromptSet(ids, texts)
+
+
+def with_chats(params: Params, prompts: PromptSet, corpus_ids: Sequence[int], speaker: Speaker) -> PromptSet | Failure:
+    """Return prompts whose chat steps have messages; their ids are those of the whole chat, by the speaker's template.
+
+    PROMPT_LENGTH where the corpus has no such cuts, or why the speaker failed.
+    """
+    ids, texts = dict(prompts.ids), dict(prompts.texts)
+    try:
+        for number, launch in enumerate(params.protocol.launches):
+            cutter = _Cutter(speaker, corpus_ids, _begin_tokens(speaker), seed_of(params, number))
+            for step in (one for one in launch.steps if one.route == "chat"):
+                for step_id, role, repeat, stream, tokens in due(step):
+                    key = (step_id, role, repeat, stream)
+                    ids[key], texts[key] = cutter.chat(tokens)
     except _Unfit as unfit:
         return unfit.failure
     return PromptSet(ids, texts)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lqw.canonical import sha256_bytes, sha256_json
+from lqw.canonical import sha256_json
+from lqw.collect.requests import answer_sha256
 from lqw.collect.steps import CACHED_SLOT
 from lqw.correctness.shapes import CACHED, SINGLE, streams_of
 from lqw.engines.base import Prompt
@@ -51,6 +52,7 @@ def take_twins(protocol: ProtocolSpec, running: RunningEngine, prompts: PromptSe
         cache=shape == CACHED,
         slot=CACHED_SLOT if shape == CACHED else None,
         timeout_s=protocol.request_timeout_s,
+        route=step.route,
     )
     if shape == CACHED:
         primed = ask(_prompt(prompts, (step.step_id, "prime", 0, 0)), 1)
@@ -74,7 +76,7 @@ def _twin(step: StepSpec, prompts: PromptSet, stream: int, answer: Answer) -> Tw
         step=step.step_id,
         prompt_sha256=sha256_json(list(prompts.ids[step.step_id, "timed", 0, stream])),
         want_tokens=step.output_tokens,
-        text_sha256=None if answer.failure else sha256_bytes(answer.text.encode()),
+        text_sha256=None if answer.failure else answer_sha256(answer.text, step.route),
         ids_sha256=None if answer.ids is None or answer.failure else sha256_json(answer.ids),
         failure=answer.failure,
     )

@@ -20,7 +20,7 @@ from lqw.outcomes import Reason
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lqw.engines.base import Compute, Environment, StartRequest, StreamFormat, Where
+    from lqw.engines.base import Compute, Environment, Prompt, Route, StartRequest, StreamFormat, Where
     from lqw.engines.control import Control
     from lqw.engines.fit import Sizes
     from lqw.params import EngineSpec
@@ -41,6 +41,8 @@ class Adapter:
     name: str = ""
     stream_format: StreamFormat = "openai"
     takes: Literal["ids", "text"] = "text"
+    routes: tuple[Route, ...] = ("completion",)
+    dear_stream: bool = False
     stop_signals: tuple[signal.Signals, ...] = (signal.SIGTERM,)
     kinds: Mapping[str, type] = {}
     least: Mapping[str, int] = {}
@@ -101,6 +103,16 @@ class Adapter:
         del log
         return ""
 
+    def chat_request(self, prompt: Prompt, n_predict: int, *, cache: bool, stream: bool) -> HttpRequest:
+        """Raise: such a step is refused before a start."""
+        del prompt, n_predict, cache, stream
+        raise ValueError(f"{self.name} has no chat route")
+
+    def chat_ids(self, control: Control, text: str) -> list[int]:
+        """Raise: it does not tell what its template makes of a text."""
+        del control, text
+        raise ControlError(Reason.UNSUPPORTED, f"{self.name} does not tell the tokens of a chat")
+
     def tokenize(self, control: Control, text: str) -> list[int]:
         """Raise: it has no such route."""
         del control, text
@@ -120,6 +132,11 @@ class Adapter:
         """Return None: its log does not tell."""
         del log
         return None
+
+    def used_gpu(self, control: Control, log: str) -> tuple[bool | None, str]:
+        """Return None: it says nothing of it; its memory on the GPU does."""
+        del control, log
+        return None, ""
 
     def moved_off(self, control: Control, log: str) -> str:
         """Return nothing: it stays where it began."""

@@ -34,7 +34,7 @@ from lqw.samples import Failure
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lqw.engines.base import Compute, Prompt, StartRequest, Where
+    from lqw.engines.base import Compute, Prompt, Route, StartRequest, Where
     from lqw.engines.control import Control
     from lqw.engines.fit import Need, Sizes
     from lqw.params import EngineSpec
@@ -54,6 +54,8 @@ class Apr(Adapter):
     name = "apr"
     kinds: Mapping[str, type] = {"threads": int, "gpu_layers": object}
     least: Mapping[str, int] = {"threads": 1, "gpu_layers": 0}
+    routes: tuple[Route, ...] = ("completion", "chat")
+    dear_stream = True  # a streamed completion decodes everything again for each token
     stop_signals = (signal.SIGINT, signal.SIGTERM)  # SIGINT is its graceful stop; SIGTERM kills
 
     def check(self, spec: EngineSpec, *, compute: Compute, where: Where) -> None:
@@ -185,6 +187,13 @@ class Apr(Adapter):
             return post(apr_chat.ROUTE, apr_chat.chat_body(prompt.text, n_predict))
         return post(ROUTE, {"model": "m", **body, "stream": stream})
 
+    def chat_request(self, prompt: Prompt, n_predict: int, *, cache: bool, stream: bool) -> HttpRequest:
+        """Return a greedy chat, its length forced; untimed ones name their ids."""
+        del cache
+        if prompt.text is None:
+            raise ValueError("apr takes text, and this prompt has none")
+        return post(apr_chat.ROUTE, apr_chat.timed_chat_body(prompt.text, n_predict, stream=stream))
+
     def tokenize(self, control: Control, text: str) -> list[int]:
         """Return the ids apr serves *text* with, as ``/generate`` gives them; ``/tokenize`` is another tokenizer."""
         return _generated(control.post("/generate", encoded({"prompt": text, "max_tokens": 1, "temperature": 0.0})))[0]
@@ -208,6 +217,14 @@ class Apr(Adapter):
     def cached_tokens(self, log: str) -> int | None:
         """Return the position the last prefill began at; a CPU server does not say."""
         return apr_log.reused_tokens(log)
+
+    def used_gpu(self, control: Control, log: str) -> tuple[bool | None, str]:
+        """Return what an answer of one token says (``used_gpu``; streams have no such word), /health and the log."""
+        said = control.post(ROUTE, encoded({"model": "m", "prompt": "a", "max_tokens": 1, "temperature": 0.0}))
+        told = said.get("used_gpu") if isinstance(said, dict) else None
+        if moved := self.moved_off(control, log):
+            return False, moved
+        return (told if isinstance(told, bool) else None), f"used_gpu: {json.dumps(told)} in an answer"
 
     def moved_off(self, control: Control, log: str) -> str:
         """Return apr's words for having left the GPU: its self-check runs at the first request, not at the load."""

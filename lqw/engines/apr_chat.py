@@ -11,7 +11,7 @@ from typing import Any
 from lqw.engines.control import ControlError
 from lqw.outcomes import Reason
 
-__all__ = ["ROUTE", "chat_body", "chat_fields"]
+__all__ = ["ROUTE", "chat_body", "chat_fields", "timed_chat_body"]
 
 ROUTE = "/v1/chat/completions"
 
@@ -26,6 +26,15 @@ def chat_body(text: str, n_predict: int) -> dict[str, Any]:
         "ignore_eos": True,
         "logprobs": True,
         "stream": False,
+    }
+
+
+def timed_chat_body(text: str, n_predict: int, *, stream: bool) -> dict[str, Any]:
+    """Return the chat of a timed row, and of its untimed twin, which names its ids; no thinking on either arm."""
+    return chat_body(text, n_predict) | {
+        "logprobs": not stream,
+        "stream": stream,
+        "chat_template_kwargs": {"enable_thinking": False},
     }
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "HttpRequest",
     "Identity",
     "Prompt",
+    "Route",
     "StartRequest",
     "StreamFormat",
     "Where",
@@ -35,6 +36,7 @@ __all__ = [
 
 Compute = Literal["cpu", "cuda"]
 StreamFormat = Literal["llama", "openai", "ollama"]
+Route = Literal["completion", "chat"]
 
 
 class HttpRequest(NamedTuple):
@@ -157,6 +159,16 @@ class Engine(Protocol):
         ...
 
     @property
+    def routes(self) -> tuple[Route, ...]:
+        """Return which routes a protocol may declare for its steps."""
+        ...
+
+    @property
+    def dear_stream(self) -> bool:
+        """Return whether streaming costs so much that decoding is also measured without, on both arms."""
+        ...
+
+    @property
     def stop_signals(self) -> tuple[signal.Signals, ...]:
         """Return the signals that end it politely, in the order to try them."""
         ...
@@ -221,6 +233,14 @@ class Engine(Protocol):
         """
         ...
 
+    def chat_request(self, prompt: Prompt, n_predict: int, *, cache: bool, stream: bool) -> HttpRequest:
+        """Return a greedy chat of one user message, *n_predict* tokens forced; its streams are OpenAI's."""
+        ...
+
+    def chat_ids(self, control: Control, text: str) -> list[int]:
+        """Return the ids of a chat whose only message is *text*: what the template makes of it, tokenized."""
+        ...
+
     def tokenize(self, control: Control, text: str) -> list[int]:
         """Return the token ids the engine itself would serve *text* with, begin token included."""
         ...
@@ -235,6 +255,10 @@ class Engine(Protocol):
 
     def cached_tokens(self, log: str) -> int | None:
         """Return how many prompt tokens the engine reused, from the *log* of one request; None: told elsewhere."""
+        ...
+
+    def used_gpu(self, control: Control, log: str) -> tuple[bool | None, str]:
+        """Return whether the GPU serves it now, and by what word of its own; None: it has no such word."""
         ...
 
     def moved_off(self, control: Control, log: str) -> str:

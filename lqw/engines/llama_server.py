@@ -20,7 +20,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from lqw.engines.adapter import Adapter
+from lqw.engines.adapter import Adapter, encoded, post
 from lqw.engines.base import HttpRequest, Identity, Prompt
 from lqw.engines.binaries import executable_sha256
 from lqw.engines.checks import check_binary, check_settings
@@ -33,7 +33,7 @@ from lqw.samples import Failure
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from lqw.engines.base import Compute, StartRequest, StreamFormat, Where
+    from lqw.engines.base import Compute, Route, StartRequest, StreamFormat, Where
     from lqw.engines.control import Control
     from lqw.params import EngineSpec
     from lqw.samples import Answer
@@ -59,6 +59,8 @@ _LEAST = {"threads": 1, "threads_batch": 1, "batch": 2, "ubatch": 1, "ctx_checkp
 _PRINTED = re.compile(r"(?:llama_context|system_info): .*?\b(n_ctx|n_ctx_seq|n_batch|n_ubatch|flash_attn)\s+= (\S+)")
 _THREADS = re.compile(r"system_info: n_threads = (\d+) \(n_threads_batch = (\d+)\)")
 _LAYERS = re.compile(r"offloaded (\d+/\d+) layers to GPU")
+CHAT = "/v1/chat/completions"
+_NO_THINKING = {"enable_thinking": False}
 _SEED = 1  # greedy sampling draws nothing; fixed all the same
 
 
@@ -68,6 +70,7 @@ class LlamaServer(Adapter):
     name = "llama_server"
     stream_format: StreamFormat = "llama"
     takes: Literal["ids", "text"] = "ids"
+    routes: tuple[Route, ...] = ("completion", "chat")
     flags: Mapping[str, tuple[str, type]] = FLAGS
     words: Mapping[str, Sequence[str]] = {"flash_attn": ("on", "off", "auto")}
 
@@ -172,6 +175,33 @@ class LlamaServer(Adapter):
             body["id_slot"] = slot
         return HttpRequest("/completion", json.dumps(body, separators=(",", ":")).encode())
 
+    def chat_request(self, prompt: Prompt, n_predict: int, *, cache: bool, stream: bool) -> HttpRequest:
+        """Return a greedy chat of the text, without thinking; samplers as for a completion."""
+        if prompt.text is None:
+            raise ValueError("a chat takes text, and this prompt has none")
+        body: dict[str, Any] = {
+            "messages": [{"role": "user", "content": prompt.text}],
+            "chat_template_kwargs": _NO_THINKING,
+            "max_tokens": n_predict,
+            "temperature": 0.0,
+            "top_k": 1,
+            "samplers": ["top_k", "temperature"],
+            "seed": _SEED,
+            "ignore_eos": True,
+            "cache_prompt": cache,
+            "stream": stream,
+        }
+        if stream:
+            body["stream_options"] = {"include_usage": True}
+        return post(CHAT, body)
+
+    def chat_ids(self, control: Control, text: str) -> list[int]:
+        """Return the ids of the prompt its template makes, special tokens parsed as it does."""
+        asked = {"messages": [{"role": "user", "content": text}], "chat_template_kwargs": _NO_THINKING}
+        prompt = str(control.post("/apply-template", encoded(asked)).get("prompt", ""))
+        body = {"content": prompt, "add_special": True, "parse_special": True}
+        return _ids(control.post("/tokenize", encoded(body)), "tokens")
+
     def tokenize(self, control: Control, text: str) -> list[int]:
         """Return the ids of *text*, begin token included where the model has one."""
         body = json.dumps({"content": text, "add_special": True, "parse_special": False}).encode()
@@ -184,6 +214,8 @@ class LlamaServer(Adapter):
     def answer(self, control: Control, request: HttpRequest, blank: Answer) -> Answer:
         """Send a non-stream completion; its ``tokens`` are complete (streams drop ids inside a UTF-8 sequence)."""
         value = control.post(request.path, request.body)
+        if request.path == CHAT:
+            return blank.model_copy(update=_chat_fields(value))
         return blank.model_copy(
             update={
                 "prompt_tokens": value.get("tokens_evaluated"),
@@ -193,6 +225,19 @@ class LlamaServer(Adapter):
                 "margins": margins_of(value),
             }
         )
+
+
+def _chat_fields(value: Any) -> dict[str, Any]:
+    """Return the fields of an :class:`lqw.samples.Answer`; a chat names no ids."""
+    try:
+        choice = value["choices"][0]
+        return {
+            "prompt_tokens": int(value["usage"]["prompt_tokens"]),
+            "text": str(choice["message"]["content"]),
+            "finish": str(choice["finish_reason"]),
+        }
+    except (KeyError, IndexError, TypeError, ValueError) as err:
+        raise ControlError(Reason.HTTP_ERROR, f"{CHAT} gave no answer: {type(err).__name__} {err}") from err
 
 
 def _problems(settings: Mapping[str, Any], request: StartRequest) -> Iterator[str]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lqw.engines.attached import Guest
-    from lqw.engines.base import Engine, HttpRequest, Prompt, StreamFormat
+    from lqw.engines.base import Engine, HttpRequest, Prompt, Route, StreamFormat
     from lqw.host.gpu import VramMeter
     from lqw.host.supervise import Child
     from lqw.samples import EngineFacts
@@ -44,6 +44,8 @@ class RunningEngine:
         Variables that were set here and were kept from the engine.
     vram : VramMeter or None
         With a GPU: the meter whose baseline was taken before the start.
+    model_bytes : int
+        Size of the model's file; 0 where nothing was started.
     """
 
     engine: Engine
@@ -54,6 +56,7 @@ class RunningEngine:
     facts: EngineFacts
     dropped_env: tuple[str, ...] = ()
     vram: VramMeter | None = None
+    model_bytes: int = 0
     _stopped: list[bool] = field(default_factory=list, repr=False)
 
     def __enter__(self) -> Self:
@@ -79,10 +82,27 @@ class RunningEngine:
         """Return how its streams are to be parsed."""
         return self.engine.stream_format
 
+    def format_of(self, route: Route) -> StreamFormat:
+        """Return how the streams of a route are to be parsed: chat is OpenAI's everywhere."""
+        return "openai" if route == "chat" else self.engine.stream_format
+
     def request_body(
-        self, kind: str, prompt: Prompt, n_predict: int, *, cache: bool, stream: bool, slot: int | None = None
+        self,
+        kind: str,
+        prompt: Prompt,
+        n_predict: int,
+        *,
+        cache: bool,
+        stream: bool,
+        slot: int | None = None,
+        route: Route = "completion",
     ) -> HttpRequest:
-        """Return path and encoded body of a greedy request (see :meth:`Engine.request_body`)."""
+        """Return path and encoded body of a greedy request (:meth:`Engine.request_body`, :meth:`Engine.chat_request`).
+
+        A chat cannot be pinned to a slot.
+        """
+        if route == "chat":
+            return self.engine.chat_request(prompt, n_predict, cache=cache, stream=stream)
         return self.engine.request_body(kind, prompt, n_predict, cache=cache, stream=stream, slot=slot)
 
     def tokenize(self, text: str) -> list[int] | Failure:
@@ -90,6 +110,14 @@ class RunningEngine:
         try:
             with Control(self.host, self.port) as control:
                 return self.engine.tokenize(control, text)
+        except ControlError as err:
+            return self._explain(err.failure)
+
+    def chat_ids(self, text: str) -> list[int] | Failure:
+        """Return the ids of a chat whose only message is *text*, template and all."""
+        try:
+            with Control(self.host, self.port) as control:
+                return self.engine.chat_ids(control, text)
         except ControlError as err:
             return self._explain(err.failure)
 
@@ -114,14 +142,15 @@ class RunningEngine:
         slot: int | None = None,
         margins: bool = False,
         timeout_s: float = 600.0,
+        route: Route = "completion",
     ) -> Answer:
         """Return the untimed greedy answer to *prompt*, ids included where the engine gives them; never raises.
 
         *margins* asks for each token's lead over its runner-up, which only llama-server's API gives without ado.
         """
         blank = Answer(prompt=name, shape=shape, repeat=repeat, stream=stream, text="")
-        request = self.request_body("identity", prompt, n_predict, cache=cache, stream=False, slot=slot)
-        if margins and self.stream_format == "llama":
+        request = self.request_body("identity", prompt, n_predict, cache=cache, stream=False, slot=slot, route=route)
+        if margins and self.format_of(route) == "llama":
             request = with_margins(request)
         try:
             with Control(self.host, self.port, timeout_s=timeout_s) as control:
@@ -136,6 +165,26 @@ class RunningEngine:
     def cached_tokens(self, mark: int) -> int | None:
         """Return how many prompt tokens the log since *mark* says were reused, or None where it says nothing."""
         return self.engine.cached_tokens(self._log_since(mark))
+
+    def used_gpu(self) -> tuple[bool | None, str]:
+        """Return whether the GPU serves it now, and by what that is known; ask while no request is in flight.
+
+        By the engine's own word, and by what its processes hold of the GPU's memory: half the model at the least, as at
+        its start. Either of them can say no.
+        """
+        if self.facts.compute != "cuda":
+            return None, ""
+        try:
+            with Control(self.host, self.port) as control:
+                used, said = self.engine.used_gpu(control, self._log_since(0))
+        except ControlError as err:
+            used, said = None, str(err)
+        held = None if self.vram is None else self.vram.held_bytes(self.child.tree())
+        if held is not None:
+            enough = held * 2 >= self.model_bytes
+            used = enough if used is None else used and enough
+            said = f"{said}; " * bool(said) + f"{held // 2**20:,} MiB of the GPU are its own"
+        return used, said[:400]
 
     def moved_off(self) -> Failure | None:
         """Return NO_OFFLOAD where the engine has left the GPU while it served, or None; ask after the requests."""

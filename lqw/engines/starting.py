@@ -107,7 +107,10 @@ class _Started:
             update={"command": [_shortened(word) for word in self.command], "env": self.environment.recorded}
         )
         speaks = engine.serving(settings, self.request)
-        return RunningEngine(speaks, child, _HOST, self.port, ready_s, facts, self.environment.dropped, self.vram)
+        size = self.request.model_path.stat().st_size
+        return RunningEngine(
+            speaks, child, _HOST, self.port, ready_s, facts, self.environment.dropped, self.vram, model_bytes=size
+        )
 
     def wait_ready(self, control: Control, began: float) -> float | Failure:
         """Poll until ready; the process's death, a foreign listener and the deadline each end it at once."""

@@ -162,6 +162,15 @@ class VramMeter:
         if used is None:
             self._fall = max(self._fall, self.available_before - available_bytes())
 
+    def held_bytes(self, members: Iterable[int]) -> int | None:
+        """Return what the tree *members* holds now, by process or else by the devices' rise; None: not told."""
+        listed = self.gpu.processes() or {}
+        told = [listed[pid] for pid in members if listed.get(pid) is not None]
+        if told:
+            return sum(filter(None, told))
+        used = self.gpu.used_bytes()
+        return None if used is None or self.before_bytes is None else max(0, used - self.before_bytes)
+
     @property
     def method(self) -> VramMethod:
         """Return how :attr:`peak_bytes` was read."""

@@ -88,6 +88,10 @@ class ModelSpec(Strict):
         return sha256
 
 
+def _is_default_route(route: str) -> bool:
+    return route == "completion"
+
+
 class StepSpec(Strict):
     """One shape of work inside a start.
 
@@ -95,6 +99,7 @@ class StepSpec(Strict):
     ``agg``: ``streams`` parallel streams. ``cached``: prime with ``prompt_tokens``, then the same plus
     ``suffix_tokens`` new ones; ``reprime`` primes again before each repeat, which hybrid models need, because their
     state cannot be cut back to the prefix. ``warmups`` requests of the same shape are recorded and dropped by rule.
+    ``route``: raw completion, or chat, whose template counts among ``prompt_tokens``; both arms take the same.
     """
 
     kind: Literal["cold", "decode", "agg", "cached"]
@@ -105,6 +110,8 @@ class StepSpec(Strict):
     repeats: int = Field(ge=1, le=1_000)
     warmups: int = Field(default=2, ge=0, le=100)
     reprime: bool = True
+    # Written where it is declared only: protocols from before there was a route keep their hash.
+    route: Literal["completion", "chat"] = Field(default="completion", exclude_if=_is_default_route)
 
     @property
     def size(self) -> int | None:
@@ -135,6 +142,8 @@ class StepSpec(Strict):
             raise ValueError(f"{self.kind} times the first token: leave output_tokens at 1")
         if self.kind != "agg" and self.streams != 1:
             raise ValueError("only agg has streams")
+        if self.kind == "cached" and self.route == "chat":
+            raise ValueError("a chat ends in its template, so none is the prefix of a longer one: leave route out")
         return self
 
 

@@ -57,6 +57,7 @@ PARTS = {
 """Path → who wrote what stands there, and what the verifier does with it; the longest path counts."""
 
 STARTS = ("starts", "batch.starts")
+_UNSTREAMED = ("unstreamed.tokens", "unstreamed.one_ns", "unstreamed.all_ns")
 UNBOUND = frozenset(
     {
         # when and how long: wall clocks are for people, the verdict uses none of them
@@ -71,6 +72,8 @@ UNBOUND = frozenset(
             for part in STARTS
             for name in ("due_ns", "sent_ns", "end_ns", "connect_ns", "burst_reads", "ids_sha256", "text_sha256")
         ),
+        # beside the rows: words on who computed, and decoding without a stream, which gates nothing
+        *(f"{part}.*.steps.*.{name}" for part in STARTS for name in ("said", *_UNSTREAMED)),
         *(
             f"{part}.*.requests.*.timings.{name}"
             for part in STARTS

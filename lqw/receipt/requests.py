@@ -38,6 +38,7 @@ def request_problems(
             continue
         steps = {step.step_id: step for step in launches[start.launch].steps}
         yield from _complete(where, start, steps)
+        yield from _routes(where, start, steps)
         for number, request in enumerate(start.requests):
             field = f"{where}.requests.{number}"
             step = steps.get(request.step)
@@ -87,6 +88,28 @@ def _complete(where: str, start: StartRecord | BatchStart, steps: Mapping[str, S
     primed = {key[0] for key in got if key[1] == "prime"}
     for name in sorted(name for name, step in steps.items() if step.kind == "cached" and name not in primed):
         yield Problem(f"{where}.requests", f"{name} was never primed", "a cached step primes first")
+
+
+def _routes(where: str, start: StartRecord | BatchStart, steps: Mapping[str, StepSpec]) -> Iterator[Problem]:
+    """Yield steps asked by another route than declared, or left by the GPU without the start having failed for it.
+
+    Receipts from before there were routes hold no facts of steps; a step by chat must have its own.
+    """
+    seen = Counter(facts.step for facts in start.steps)
+    for at, facts in enumerate(start.steps):
+        field, step = f"{where}.steps.{at}", steps.get(facts.step)
+        if step is None or seen[facts.step] > 1:
+            yield Problem(f"{field}.step", facts.step, "a planned step, once")
+            continue
+        if ("/chat/" in facts.path) != (step.route == "chat"):
+            yield Problem(f"{field}.path", facts.path, f"a route of {step.route}, as declared")
+        if facts.used_gpu is False and start.failure is None:
+            yield Problem(f"{field}.used_gpu", facts.used_gpu, "true: the start claims no failure")
+    asked = {request.step for request in start.requests}
+    if start.failure is None:
+        for name, step in steps.items():
+            if step.route == "chat" and name in asked and name not in seen:
+                yield Problem(f"{where}.steps", f"{name} is not there", "its route, which is declared as chat")
 
 
 def _name(key: _Key) -> str:

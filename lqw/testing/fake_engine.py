@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lqw.engines.embedded_server import parser as llama_flags
+from lqw.testing import fake_chat
 from lqw.testing.fake_completion import Completion
 from lqw.testing.fake_model import Batch, Slots, Speed, detokenize, tokenize
 from lqw.testing.faults import Fault
@@ -94,6 +95,7 @@ class _Handler(socketserver.StreamRequestHandler):
 
     disable_nagle_algorithm = True
     server: FakeServer
+    _chat = False
 
     def handle(self) -> None:
         line = self.rfile.readline().decode("latin-1").split()
@@ -125,8 +127,12 @@ class _Handler(socketserver.StreamRequestHandler):
             self._json(200, {"tokens": tokenize(asked["content"])[0 if asked.get("add_special") else 1 :]})
         elif (method, path) == ("POST", "/detokenize"):
             self._json(200, {"content": detokenize(json.loads(body)["tokens"])})
-        elif (method, path) == ("POST", "/completion"):
-            self._completion(json.loads(body))
+        elif (method, path) == ("POST", "/apply-template"):
+            self._json(200, {"prompt": fake_chat.templated(json.loads(body))})
+        elif (method, path) in (("POST", "/completion"), ("POST", fake_chat.PATH)):
+            self._chat = path == fake_chat.PATH
+            asked = json.loads(body)
+            self._completion(fake_chat.as_completion(asked) if self._chat else asked)
         else:
             self._json(404, {"error": {"message": "File Not Found", "type": "not_found_error", "code": 404}})
 
@@ -171,7 +177,7 @@ class _Handler(socketserver.StreamRequestHandler):
         else:
             for _ in work.generate():
                 self._break_in_the_middle(work)
-            self._json(200, work.last())
+            self._json(200, self._said(work, work.last()))
 
     def _stream(self, work: Completion) -> None:
         self.wfile.write(
@@ -183,14 +189,18 @@ class _Handler(socketserver.StreamRequestHandler):
             if self._break_in_the_middle(work):
                 return
             if work.fault is Fault.BUFFERED:
-                held.append(work.event(token))
+                held.append(self._said(work, work.event(token)))
             else:
-                self._event(work.event(token))
+                self._event(self._said(work, work.event(token)))
         for event in held:
             self._event(event)
         if work.fault is not Fault.NO_LAST_EVENT:
-            self._event(work.last())
+            self._event(self._said(work, work.last()))
         self.wfile.write(b"0\r\n\r\n")
+
+    def _said(self, work: Completion, event: dict[str, Any]) -> dict[str, Any]:
+        """Return an event in the words of the route that was asked."""
+        return fake_chat.as_chat(event, stream=work.stream) if self._chat else event
 
     def _break_in_the_middle(self, work: Completion) -> bool:
         """Show the faults that come after half the tokens; True ends the stream here."""

@@ -66,6 +66,11 @@ def test_a_pair(params, site):
         values = start_values(record, plan.rows, min_window_s=params.protocol.min_window_s)
         assert {str(row): one.failure for row, one in values.items()} == {str(row): None for row in plan.rows}
         texts[arm] = [request.text_sha256 for request in record.requests if request.want_tokens > 1]
+        paths = {facts.step: facts.path for facts in record.steps}
+        assert paths["agg@1"] == "/v1/chat/completions"  # by chat on both, the others by completion
+        assert paths["decode"] in ("/completion", "/v1/completions")
+        decoded = next(facts.unstreamed for facts in record.steps if facts.step == "decode")
+        assert decoded.all_ns > decoded.one_ns > 0  # without a stream too, on both
     assert texts[Arm.SUBJECT] == texts[Arm.COMPARATOR]  # the same words from both engines
 
 

@@ -29,6 +29,8 @@ ALLOWED = {
     "run.replayed",
     # what ran, beyond engine, version, build, binary and compute class
     "starts.*.engine.command.*", "starts.*.engine.settings.threads", "starts.*.telemetry",
+    # of each step, where there are any: that it was looked at
+    "starts.*.steps",
     "identities.*.engine.command.*", "identities.*.engine.settings.threads",
     # of a request: when it was due and sent, the server's own clock, connection, bursts; the comparator's answer
     "starts.*.requests.*.due_ns", "starts.*.requests.*.sent_ns", "starts.*.requests.*.end_ns",

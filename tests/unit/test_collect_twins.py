@@ -31,7 +31,7 @@ class Running:
     def __init__(self, failing=()):
         self.asked, self.failing = [], failing
 
-    def answer(self, prompt, n_predict, *, name, shape, cache, slot, timeout_s, stream=0):
+    def answer(self, prompt, n_predict, *, name, shape, cache, slot, timeout_s, route, stream=0):
         self.asked.append((prompt.ids, n_predict, name, shape, cache, stream))
         failure = Failure(reason=Reason.TIMEOUT, detail="no answer") if prompt.ids in self.failing else None
         return Answer(prompt=name, shape=shape, repeat=0, stream=stream, text="w", ids=[5, stream], failure=failure)

@@ -1,0 +1,72 @@
+"""What is looked at after each step of a start: its route, who computed it, and decoding without a stream beside it."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from lqw.engines.control import Control, ControlError
+from lqw.outcomes import Reason
+from lqw.samples import Failure, StepFacts, Unstreamed
+
+if TYPE_CHECKING:
+    from lqw.collect.steps import Asker
+    from lqw.params import StepSpec
+
+__all__ = ["not_offloaded", "step_facts"]
+
+
+def step_facts(asker: Asker, step: StepSpec, *, unstreamed: bool) -> StepFacts:
+    """Return the facts of a step whose requests are over.
+
+    Parameters
+    ----------
+    asker : Asker
+    step : StepSpec
+    unstreamed : bool
+        Whether a decode step is answered without streaming too.
+    """
+    used, said = asker.running.used_gpu()
+    return StepFacts(
+        step=step.step_id,
+        path=asker.request(step.kind, asker.asked(step, "timed", 0), stream=True).path,
+        used_gpu=used,
+        said=said,
+        unstreamed=_unstreamed(asker, step) if unstreamed and step.kind == "decode" else None,
+    )
+
+
+def not_offloaded(facts: StepFacts) -> Failure | None:
+    """Return NO_OFFLOAD where a step was not served by the GPU: an engine may leave it at any request."""
+    if facts.used_gpu is not False:
+        return None
+    return Failure(reason=Reason.NO_OFFLOAD, detail=f"{facts.step}: {facts.said}")
+
+
+def _unstreamed(asker: Asker, step: StepSpec) -> Unstreamed | None:
+    """Return T(1) and T(n) of the step's first prompt; None where one failed, was cut short, or they do not differ.
+
+    The prompt has been asked before: an engine whose reuse cannot be turned off reuses it both times, and what is left
+    is decoding. No clock of the server, no stream: whole answers, so that a difference of n − 1 tokens is timed.
+    """
+    times: list[int] = []
+    for tokens in (1, step.output_tokens):
+        request = asker.request(step.kind, asker.asked(step, "timed", 0), stream=False, want_tokens=tokens)
+        began = time.perf_counter_ns()
+        try:
+            with Control(asker.running.host, asker.running.port, timeout_s=asker.limit_s()) as control:
+                said = control.post(request.path, request.body)
+        except ControlError:
+            return None
+        times.append(time.perf_counter_ns() - began)
+        if _generated(said) != tokens:
+            return None
+    one, all_of_them = times
+    return Unstreamed(tokens=step.output_tokens, one_ns=one, all_ns=all_of_them) if all_of_them > one else None
+
+
+def _generated(said: Any) -> int | None:
+    """Return how many tokens an answer says it has: ``usage``, or llama-server's own word."""
+    usage = said.get("usage") if isinstance(said, dict) else None
+    count = usage.get("completion_tokens") if isinstance(usage, dict) else said.get("tokens_predicted")
+    return count if isinstance(count, int) else None
