@@ -27,6 +27,7 @@ WORDS: dict[str, dict[str, str]] = yaml.safe_load(Path(__file__).with_name("word
 
 LOOSE = "bound by the digest and a signature alone: no number of the verdict follows from it"
 
+_STEPS = "held to the declared route; a step that left the GPU must have failed its start; else published alone"
 PARTS = {
     "schema": ("builder", "must be a version that this lqw reads"),
     "digest": ("builder", "recomputed from the bytes of everything else"),
@@ -39,6 +40,8 @@ PARTS = {
         "in the plan's hash; compared with the repository's files, where one has moved on it is said",
     ),
     "starts": ("collector", "the plan's shape demanded; values and verdict computed from it"),
+    "starts.*.steps": ("collector", _STEPS),
+    "batch.starts.*.steps": ("collector", _STEPS),
     "identities": ("collector", "the plan's shape demanded; correctness computed from it"),
     "batch": ("collector", "declared for this candidate; order as drawn, none picked; confirmations computed from it"),
     "beside": ("collector", "declared, each once; published, and of no weight in the verdict"),
@@ -57,7 +60,6 @@ PARTS = {
 """Path → who wrote what stands there, and what the verifier does with it; the longest path counts."""
 
 STARTS = ("starts", "batch.starts")
-_UNSTREAMED = ("unstreamed.tokens", "unstreamed.one_ns", "unstreamed.all_ns")
 UNBOUND = frozenset(
     {
         # when and how long: wall clocks are for people, the verdict uses none of them
@@ -72,8 +74,6 @@ UNBOUND = frozenset(
             for part in STARTS
             for name in ("due_ns", "sent_ns", "end_ns", "connect_ns", "burst_reads", "ids_sha256", "text_sha256")
         ),
-        # beside the rows: words on who computed, and decoding without a stream, which gates nothing
-        *(f"{part}.*.steps.*.{name}" for part in STARTS for name in ("said", *_UNSTREAMED)),
         *(
             f"{part}.*.requests.*.timings.{name}"
             for part in STARTS

@@ -29,8 +29,6 @@ ALLOWED = {
     "run.replayed",
     # what ran, beyond engine, version, build, binary and compute class
     "starts.*.engine.command.*", "starts.*.engine.settings.threads", "starts.*.telemetry",
-    # of each step, where there are any: that it was looked at
-    "starts.*.steps",
     "identities.*.engine.command.*", "identities.*.engine.settings.threads",
     # of a request: when it was due and sent, the server's own clock, connection, bursts; the comparator's answer
     "starts.*.requests.*.due_ns", "starts.*.requests.*.sent_ns", "starts.*.requests.*.end_ns",
@@ -61,6 +59,7 @@ ALLOWED = {
 OPTIONAL = {
     "header.host.cuda", "header.host.driver", "header.host.gpu", "header.host.power_limit_w", "header.host.vram_mib",
     "header.kind", "header.schema", "identities.*.kind", "starts.*.kind", "reference.schema",
+    "starts.*.steps",
     "starts.*.failure", "starts.*.requests.*.failure", "identities.*.failure", "identities.*.answers.*.failure",
     "starts.*.memory.vram_method", "starts.*.requests.*.gaps_ns", "starts.*.requests.*.timings.cache_n",
     "starts.*.requests.*.timings.predicted_n",
