@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from lqw.correctness import CorrectnessResult
     from lqw.metrics import RowId
-    from lqw.samples import BesideRecord, EngineFacts, HostFacts
+    from lqw.samples import BesideRecord, EngineFacts, HostFacts, StepFacts
     from lqw.verdict.results import Judgement, RowResult
 
-__all__ = ["Facts", "Stage", "kind_of"]
+__all__ = ["AskedStep", "Facts", "Stage", "kind_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,16 @@ class Stage:
     seconds: float | None = None
     broke: tuple[str, ...] = ()
     path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AskedStep:
+    """One step of one start of an arm."""
+
+    model: str
+    pair: int
+    arm: Arm
+    facts: StepFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +64,8 @@ class Facts:
         What ran, one start of each arm.
     besides : tuple of BesideRecord
         The starts of engines beside, never gating.
+    steps : tuple of AskedStep
+        How every step of the arms' starts was asked; none in receipts from before that was looked at.
     store : Path or None
         The host's folder of receipts, for the history; None where it is not known.
     problems : tuple of str
@@ -68,6 +80,7 @@ class Facts:
     host: HostFacts | None = None
     engines: Mapping[Arm, EngineFacts] = field(default_factory=dict)
     besides: tuple[BesideRecord, ...] = ()
+    steps: tuple[AskedStep, ...] = ()
     correctness: CorrectnessResult | None = None
     parity: Mapping[str, Any] = field(default_factory=dict)  # parity receipts by path
     calibration: Mapping[str, Any] = field(default_factory=dict)

@@ -13,20 +13,19 @@ from lqw.canonical import loads_strict, read_json
 from lqw.correctness import correctness_from_json
 from lqw.errors import IntegrityError, LqwError
 from lqw.metrics import RowId
-from lqw.outcomes import Purpose
+from lqw.outcomes import Arm, Purpose
 from lqw.params import load_params
 from lqw.plan import build_plan
 from lqw.receipt import params_of, verify_receipt
 from lqw.receipt.store import BASELINE
-from lqw.report.facts import Facts, kind_of
+from lqw.report.facts import AskedStep, Facts, kind_of
 from lqw.report.words import Kind
-from lqw.samples import BesideRecord, EngineFacts, Header, HostFacts
+from lqw.samples import BesideRecord, EngineFacts, Header, HostFacts, StepFacts
 from lqw.verdict.evidence import Standing, standing_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from lqw.outcomes import Arm
     from lqw.report.facts import Stage
     from lqw.verdict.results import Judgement
 
@@ -106,6 +105,16 @@ def _besides(raw: Any, problems: _Problems) -> tuple[BesideRecord, ...]:
     return tuple(one for one in found if one is not None)
 
 
+def _steps(starts: Sequence[Mapping[str, Any]], problems: _Problems) -> tuple[AskedStep, ...]:
+    out = []
+    for start in starts:
+        for one in _records(start.get("steps")):
+            found = problems.try_(lambda raw: StepFacts.model_validate_json(json.dumps(raw)), one)
+            if found is not None and start.get("arm") in set(Arm):
+                out.append(AskedStep(str(start.get("model")), int(start.get("pair", 0)), Arm(start["arm"]), found))
+    return tuple(out)
+
+
 def _start_name(start: Mapping[str, Any]) -> str:
     return f"{start.get('model')} pair {start.get('pair')} {start.get('arm')}"
 
@@ -130,6 +139,7 @@ def _facts(body: Mapping[str, Any], kind: Kind, judgement: Judgement | None, pro
         host=HostFacts.model_validate(header["host"]) if "host" in header else None,
         engines=_engines(starts, problems),
         besides=_besides(body.get("beside"), problems),
+        steps=_steps(starts, problems),
         correctness=correctness,
         parity=parity if isinstance(parity := body.get("parity"), dict) else {},
         calibration=calibration if isinstance(calibration, dict) else {},

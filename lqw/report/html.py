@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lqw import __version__
 from lqw.outcomes import Arm, RowVerdict
-from lqw.report import beside, figures, reproduce, say, tables, words
+from lqw.report import asked, beside, figures, reproduce, say, tables, words
 from lqw.report.fragments import check_cells, style
 from lqw.report.history import read_history, steps_of
 from lqw.report.notebooks import ReportExporter, notebook_html
@@ -264,6 +264,7 @@ def _contents(context: dict[str, Any]) -> list[tuple[str, str]]:
         ("stairs", "Floor and releases", context.get("stairs")),
         ("curves", "Scaling", context.get("curves")),
         ("beside", "Beside", context["beside"]),
+        ("asked", "Routes and offload", context["asked"]),
         ("third", "Third arm", context["third_arm"]),
         ("guards", "Guards", context["suites"] or context["guards"] or context["held"]),
         ("tokens", "Tokens", True),
@@ -299,6 +300,8 @@ def page_html(facts: Facts) -> str:
         "third_arm_heads": tables.THIRD_ARM_HEADS,
         "guards": [tables.guard_line(guard) for guard in judged.guards if guard.effect != "none"] if judged else [],
         "held": [tables.guard_line(guard) for guard in judged.guards if guard.effect == "none"] if judged else [],
+        "asked": asked.asked_lines(facts), "asked_heads": asked.HEADS,
+        "unstreamed": asked.unstreamed_lines(facts), "unstreamed_heads": asked.UNSTREAMED_HEADS,
         **(_beside(facts) if judged else {"beside": ""}), "targets": _targets(facts),
         "engines": _engines(facts), **_settings(facts),
         "host_facts": reproduce.host_facts(facts), "models": reproduce.models(facts),
