@@ -135,7 +135,8 @@ class Apr(Adapter):
         generation = generation_of(settings["version"])
         settings |= {"route": ROUTE, "generation": generation.name}
         if generation.effective_config:
-            settings["effective"] = _effective(control.get("/v1/effective-config"))
+            config = control.get("/v1/effective-config")
+            settings |= {"effective": _effective(config), **_model(config)}
         if layers := apr_log.gpu_layers(log_path.read_text(errors="replace")):
             settings["layers_offloaded"] = layers
         return settings
@@ -150,6 +151,8 @@ class Apr(Adapter):
             )
         if not settings["model_loaded"]:
             return Failure(reason=Reason.WRONG_SETTINGS, detail="/health says that no model is loaded")
+        if problem := _other_model(settings, request):
+            return Failure(reason=Reason.WRONG_SETTINGS, detail=problem)
         wanted = _ON_GPU if request.compute == "cuda" else _ON_CPU
         if settings["compute_mode"] not in wanted:
             detail = f"compute_mode {settings['compute_mode']}, planned {request.compute}"
@@ -243,6 +246,28 @@ def _generated(value: Any) -> tuple[list[int], list[int]]:
     if not all(type(one) is int for one in ids) or not 0 <= count <= len(ids):
         raise ControlError(Reason.HTTP_ERROR, "/generate gave ids or a count that cannot be")
     return ids[: len(ids) - count], ids[len(ids) - count :]
+
+
+def _model(config: Any) -> dict[str, Any]:
+    """Return name, size and longest context of the file it says it serves, as far as it says so; no folder."""
+    model = config.get("model") if isinstance(config, dict) else None
+    if not isinstance(model, dict):
+        return {}
+    told = {"model_bytes": model.get("size_bytes"), "context_tokens_max": model.get("model_max_context_length")}
+    name = {"model": Path(model["path"]).name} if isinstance(model.get("path"), str) else {}
+    return name | {key: value for key, value in told.items() if type(value) is int and value > 0}
+
+
+def _other_model(settings: Mapping[str, Any], request: StartRequest) -> str:
+    """Return how the model it says it serves is not the plan's: another file, or too short a context; or nothing."""
+    size = request.model_path.stat().st_size if request.model_path.is_file() else None
+    told = settings.get("model"), settings.get("model_bytes")
+    if all(one is not None for one in (size, *told)) and told[0] != request.model_path.name and told[1] != size:
+        return f"serves {told[0]} of {told[1]} bytes, planned {request.model_path.name} of {size}"
+    longest, needed = settings.get("context_tokens_max"), request.context_tokens_per_slot
+    if longest is not None and longest < needed:
+        return f"the model holds {longest} tokens of context, planned {needed}"
+    return ""
 
 
 def _effective(config: Any) -> dict[str, Any]:

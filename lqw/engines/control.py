@@ -31,6 +31,9 @@ class Control:
     Proxies and ``.netrc`` of the environment are ignored: the server is on this machine.
     """
 
+    last_status: int | None = None
+    """What the last :meth:`status` was: a server that never becomes ready may have said why (401, 503)."""
+
     def __init__(self, host: str, port: int, *, timeout_s: float = 30.0) -> None:
         self._client = httpx.Client(
             base_url=f"http://{host}:{port}",
@@ -55,9 +58,10 @@ class Control:
     def status(self, path: str, *, timeout_s: float = 2.0) -> int | None:
         """Return the status of a GET, or None where there is no answer (refused, reset, silent)."""
         try:
-            return self._client.get(path, timeout=timeout_s).status_code
+            self.last_status = self._client.get(path, timeout=timeout_s).status_code
         except httpx.HTTPError:
-            return None
+            self.last_status = None
+        return self.last_status
 
     def get(self, path: str) -> Any:
         """Return the JSON of a GET; ControlError for anything but a 200 with JSON in it."""

@@ -26,6 +26,7 @@ __all__ = ["start_engine"]
 
 _HOST = "127.0.0.1"
 _POLL_S = 0.005
+_WANTS_KEY = 401
 
 
 def start_engine(engine: Engine, request: StartRequest, *, port: int | None = None) -> RunningEngine | Failure:
@@ -122,11 +123,15 @@ class _Started:
                 return self.failed(Reason.FAILED_START, f"{name} {child.describe_end()} before it was ready")
             ready = self.engine.is_ready(control)
             waited_s = time.perf_counter() - began
+            if control.last_status == _WANTS_KEY:
+                detail = f"{name} answers 401: it wants a key, from its own configuration or `env` of the params"
+                return self.failed(Reason.FAILED_START, detail)
             if ready:
                 problem = wrong_listener(self.port, child.pid)
                 return waited_s if problem is None else self.failed(Reason.WRONG_PROCESS, problem)
             if waited_s > limit_s:
-                return self.failed(Reason.FAILED_START, f"{name} was not ready {limit_s:g} s after its start")
+                detail = f"{name} was not ready {limit_s:g} s after its start; {_answered(control.last_status)}"
+                return self.failed(Reason.FAILED_START, detail)
             time.sleep(_POLL_S)
 
     def not_offloaded(self) -> Failure | None:
@@ -145,6 +150,10 @@ class _Started:
 
     def failed(self, reason: Reason, detail: str) -> Failure:
         return Failure(reason=reason, detail=detail[:4000], log_tail=log_tail(self.child.log_path))
+
+
+def _answered(status: int | None) -> str:
+    return "it never answered, or not in time" if status is None else f"its last answer was {status}"
 
 
 def _shortened(word: str) -> str:

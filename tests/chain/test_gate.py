@@ -122,3 +122,19 @@ def test_a_file_that_is_no_gguf_and_an_unwritable_run_folder_end_in_2(world):
     (world / "params/fake/model.gguf").write_bytes(b"PK" * 32)
     status, said = lqw(world, "gate", "params/fake/1.1.0.yaml", **ENVIRONMENT)
     assert (status, "gguf" in said.lower()) == (2, True), said
+
+
+def test_a_second_gate_on_the_machine_ends_in_75_and_measures_nothing(world, tmp_path):
+    lock = tmp_path / "gpu.lock"
+    host = world / "params/hosts/fake.yaml"
+    host.write_text(host.read_text() + f"lock: {lock}\n")
+    takes = "import fcntl, sys, time; f = open(sys.argv[1], 'w'); fcntl.flock(f, 2); print(flush=True); time.sleep(60)"
+    holder = subprocess.Popen([sys.executable, "-c", takes, lock], stdout=subprocess.PIPE)
+    holder.stdout.readline()
+    try:
+        status, said = lqw(world, "gate", "params/fake/1.1.0.yaml", "--run", "runs/second", **ENVIRONMENT)
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert (status, f"lock {lock} is held by" in said) == (75, True), said
+    assert not (world / "runs/second/samples.jsonl").exists()
