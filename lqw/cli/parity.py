@@ -86,13 +86,13 @@ def blessed(
 ) -> None:
     """Judge both receipts of the blessed model on every host; a missing one is RED."""
     from lqw.parity import UnderTest, judge_blessed
-    from lqw.parity.files import load_blessed, load_thresholds, read_receipt
+    from lqw.parity.files import load_blessed, load_thresholds, reader_below
 
     base = root or root_of()
     spec = load_blessed(blessed_file or base / BLESSED)
     floors = load_thresholds(thresholds or base / THRESHOLDS)
     under_test = None if binary_sha256 is None else UnderTest(dict.fromkeys(spec.hosts, binary_sha256))
-    verdict = judge_blessed(spec, floors, lambda path: read_receipt(base / path), under_test=under_test)
+    verdict = judge_blessed(spec, floors, reader_below(base), under_test=under_test)
     end(verdict.lines, verdict.to_json(), verdict.exit_status, as_json=as_json)
 
 

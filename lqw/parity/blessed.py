@@ -9,7 +9,7 @@ from lqw.errors import Exit
 from lqw.parity.commits import commit_of, same_commit
 from lqw.parity.judge import judge_record
 from lqw.parity.serving import judge_serving
-from lqw.parity.verdict import ParityVerdict, Word
+from lqw.parity.verdict import ParityVerdict, Word, file_name, is_sha256, shown, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,12 +40,13 @@ class UnderTest:
             measured = provenance.get("binary_sha256") if isinstance(provenance, dict) else None
             if measured == sha256:
                 return None
-            return f"the receipt is of binary {str(measured)[:12]}, the one under test is {sha256[:12]}"
+            return f"the receipt is of binary {told(measured)[:12]}, the one under test is {sha256[:12]}"
         words = str(receipt.get("commit" if kind == "serving" else "apr_version") or "")
-        told = words if kind == "serving" else commit_of(words, words)
-        if same_commit(told, self.commit):
+        named = words if kind == "serving" else commit_of(words, words)
+        if same_commit(named, self.commit):
             return None
-        return f"the receipt is of commit {told or '(absent)'!s:.40}, the one under test is {self.commit or 'unknown'}"
+        other = told(named or "(absent)")[:40]
+        return f"the receipt is of commit {other}, the one under test is {self.commit or 'unknown'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def _file_of(receipt: dict[str, Any], kind: str) -> object:
     if not isinstance(inner, dict):
         return None
     path = inner.get("path" if kind == "serving" else "file")
-    return path.replace("\\", "/").rpartition("/")[2] if isinstance(path, str) else None
+    return file_name(path) if isinstance(path, str) else None
 
 
 def _foreign(receipt: object, host: str, file: str, kind: str) -> str | None:
@@ -110,9 +111,11 @@ def _foreign(receipt: object, host: str, file: str, kind: str) -> str | None:
     if not isinstance(receipt, dict):
         return "not a JSON object"
     if receipt.get("host") != host:
-        return f"the receipt is of host {receipt.get('host', '(absent)')!r}, not of {host}"
+        return f"the receipt is of host {shown(receipt.get('host', '(absent)'))}, not of {host}"
+    if not is_sha256(_model_sha256(receipt, kind)):
+        return "the receipt does not say which model bytes it is of: no sha256"
     if file and _file_of(receipt, kind) != file:
-        return f"the receipt is of file {_file_of(receipt, kind)!r}, not of {file}"
+        return f"the receipt is of file {shown(_file_of(receipt, kind))}, not of {file}"
     return None
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime as dt
 import math
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from lqw.parity.verdict import ParityVerdict, Refusal, Shape, Word, names_model, whole
+from lqw.parity.verdict import ParityVerdict, Refusal, Shape, Word, file_name, is_sha256, names_model, shown, whole
 
 if TYPE_CHECKING:
     from lqw.params.parity import ThresholdSpec, ThresholdsSpec
@@ -16,6 +18,8 @@ ENVELOPE = "apr-parity-receipt/v2"
 SINGLE = Shape(1, 1)
 NAMED = 5  # positions below the floor that the verdict names
 AGREES = 5e-7  # published cosines have six decimals
+PARTS = ("cell", "comparator", "provenance", "result")
+FLOORS = frozenset({"threshold", "thresholds", "floor", "floors"})
 
 
 def _object(record: object) -> dict[str, Any]:
@@ -28,15 +32,16 @@ def _shape_of(record: dict[str, Any]) -> Shape:
     """Return the shape; a record that names none was taken at {1,1}."""
     shape = record.get("shape", {"batch": 1, "concurrency": 1})
     if not isinstance(shape, dict):
-        raise Refusal(f"shape = {shape!r} is not an object with batch and concurrency")
+        raise Refusal(f"shape = {shown(shape)} is not an object with batch and concurrency")
     for name in ("batch", "concurrency"):
         if not whole(shape.get(name)):
-            raise Refusal(f"shape.{name} = {shape.get(name, '(absent)')!r} is not a positive integer")
+            raise Refusal(f"shape.{name} = {shown(shape.get(name, '(absent)'))} is not a positive integer")
     return Shape(shape["batch"], shape["concurrency"])
 
 
-def _number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+def _cosine(value: object) -> TypeGuard[float]:
+    """Return whether *value* is a number that a cosine can be; the bounds first, since no float holds 400 digits."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -1 - AGREES <= value <= 1 + AGREES
 
 
 def _cosines(raw: dict[str, Any]) -> dict[int, float]:
@@ -50,9 +55,9 @@ def _cosines(raw: dict[str, Any]) -> dict[int, float]:
             raise Refusal(f"metrics[{index}] is not an object")
         position, cosine = metric.get("position"), metric.get("cosine_similarity")
         if not whole(position, least=0):
-            raise Refusal(f"metrics[{index}].position = {position!r} is not a whole number")
-        if not _number(cosine) or not -1 - AGREES <= cosine <= 1 + AGREES:
-            raise Refusal(f"position {position}: cosine_similarity = {cosine!r} is not a cosine")
+            raise Refusal(f"metrics[{index}].position = {shown(position)} is not a whole number")
+        if not _cosine(cosine):
+            raise Refusal(f"position {position}: cosine_similarity = {shown(cosine)} is not a cosine")
         if position in out:
             raise Refusal(f"position {position} stands twice: positions may not be counted double")
         out[position] = float(cosine)
@@ -79,11 +84,39 @@ def _check_claims(record: dict[str, Any], cosines: dict[int, float]) -> None:
     count, least, at = (result.get(name) for name in ("positions", "min_cosine", "min_cosine_position"))
     true_least = min(cosines.values())
     if not whole(count) or count != len(cosines):
-        raise Refusal(f"result.positions = {count!r}, but raw holds {len(cosines)}")
-    if not _number(least) or abs(least - true_least) > AGREES:
-        raise Refusal(f"result.min_cosine = {least!r}, but raw's least is {true_least:.6f}")
+        raise Refusal(f"result.positions = {shown(count)}, but raw holds {len(cosines)}")
+    if not _cosine(least) or abs(least - true_least) > AGREES:
+        raise Refusal(f"result.min_cosine = {shown(least)}, but raw's least is {true_least:.6f}")
     if not whole(at, least=0) or abs(cosines.get(at, math.inf) - true_least) > AGREES:
-        raise Refusal(f"result.min_cosine_position = {at!r} is not where raw's least is")
+        raise Refusal(f"result.min_cosine_position = {shown(at)} is not where raw's least is")
+
+
+def _check_origin(record: dict[str, Any]) -> None:
+    """Refuse an envelope that does not say which program and bytes it is of, or tells two stories about them."""
+    provenance, cell, raw = record.get("provenance"), record["cell"], record["raw"]
+    if not isinstance(provenance, dict):
+        raise Refusal("the envelope has no provenance: nothing says which program was measured")
+    for name in ("binary_sha256", "model_sha256"):
+        if not is_sha256(value := provenance.get(name, "(absent)")):
+            raise Refusal(f"provenance.{name} = {shown(value)} is not a sha256")
+    of, file = raw.get("model"), cell.get("file")
+    if isinstance(of, str) and isinstance(file, str) and file_name(of) != file_name(file):
+        raise Refusal(f"raw is of model {shown(of)}, the cell of file {shown(file)}")
+    begun, done = _moment("provenance.started_utc", provenance), _moment("generated_at", record)
+    if begun is not None and done is not None and begun > done:
+        raise Refusal(f"generated_at {done.isoformat()} is before the measurement began, {begun.isoformat()}")
+
+
+def _moment(name: str, holder: dict[str, Any]) -> dt.datetime | None:
+    """Return the moment that a field names, None where there is no such field."""
+    value = holder.get(name.rpartition(".")[2])
+    if value is None:
+        return None
+    with contextlib.suppress(ValueError, TypeError):
+        moment = dt.datetime.fromisoformat(value)
+        if moment.tzinfo is not None:
+            return moment
+    raise Refusal(f"{name} = {shown(value)} is not a moment with its zone")
 
 
 def _opened(record: dict[str, Any]) -> tuple[dict[str, Any], object]:
@@ -91,8 +124,9 @@ def _opened(record: dict[str, Any]) -> tuple[dict[str, Any], object]:
     if "schema" not in record:
         return record, record.get("model")
     if record["schema"] != ENVELOPE:
-        raise Refusal(f"schema {record['schema']!r} is not {ENVELOPE}")
-    if {"threshold", "thresholds", "min_cosine"} & set(record):
+        raise Refusal(f"schema {shown(record['schema'])} is not {ENVELOPE}")
+    parts = [record, *(part for name in PARTS if isinstance(part := record.get(name), dict))]
+    if "min_cosine" in record or any(FLOORS & part.keys() for part in parts):
         raise Refusal("the envelope carries a threshold: a receipt may not bring the floor it is held to")
     raw, cell = record.get("raw"), record.get("cell")
     if not isinstance(raw, dict) or not isinstance(cell, dict):
@@ -106,7 +140,7 @@ def _measured(record: dict[str, Any], shape: Shape, model: str) -> dict[int, flo
     """Return the cosines of a record that is this model's and of one stream."""
     raw, named = _opened(record)
     if not names_model(named, model):
-        raise Refusal(f"the record is of model {named!r}, not of {model}")
+        raise Refusal(f"the record is of model {shown(named)}, not of {model}")
     if shape != SINGLE:
         raise Refusal(f"a cosine record is taken at {SINGLE} and licenses no claim about another shape")
     return _cosines(raw)
@@ -122,13 +156,13 @@ def _floor(record: dict[str, Any], thresholds: ThresholdsSpec, model: str) -> tu
     method = (raw if isinstance(raw, dict) else record).get("method")
     kind = comparator.get("kind") if isinstance(comparator, dict) else None
     if method is None and isinstance(kind, str) and kind in thresholds.methods:
-        raise Refusal(f"comparator.kind = {kind!r}, but raw does not say that it was taken so")
+        raise Refusal(f"comparator.kind = {shown(kind)}, but raw does not say that it was taken so")
     if method is None:
         return thresholds.of(model)
     if isinstance(raw, dict) and kind != method:
-        raise Refusal(f"comparator.kind = {kind!r}, but raw was taken by {method!r}")
+        raise Refusal(f"comparator.kind = {shown(kind)}, but raw was taken by {shown(method)}")
     if not isinstance(method, str) or method not in thresholds.methods:
-        raise Refusal(f"taken by {method!r}, for which there is no floor")
+        raise Refusal(f"taken by {shown(method)}, for which there is no floor")
     return thresholds.methods[method], f"methods.{method}"
 
 
@@ -169,6 +203,7 @@ def judge_record(record: object, *, model: str, thresholds: ThresholdsSpec) -> P
         text = _held(cosines, floor, source, thresholds.min_positions)
         if opened.get("schema") == ENVELOPE:
             _check_claims(opened, cosines)
+            _check_origin(opened)
     except Refusal as refused:
         return ParityVerdict("m1", model, Word.FAIL, shape, (str(refused),), numbers)
     return ParityVerdict("m1", model, Word.PASS, shape, (text,), numbers)

@@ -8,13 +8,13 @@ apr: its log line ``[PMAT-044] Batch m=N done`` says what each batch was when it
 
 from __future__ import annotations
 
-import math
 import re
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from lqw.engines.control import Control, ControlError
+from lqw.parity.bands import formed_by
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +71,7 @@ def formed_of(busy: int, before: tuple[float, float] | None, after: tuple[float,
         return Formed(None, "no decode was counted while the requests ran")
     mean = slot_decodes / decodes
     text = f"{busy} slots at work at once, {mean:.2f} per decode over {decodes:.0f} decodes"
-    return Formed(min(busy, math.ceil(mean - 0.01)), text)  # the page rounds the mean to six figures
+    return Formed(formed_by(busy, mean), text)
 
 
 class LlamaTelemetry:

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import re
+import reprlib
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeGuard
 
 from lqw.errors import Exit
 
-__all__ = ["ParityVerdict", "Refusal", "Shape", "Word", "names_model", "whole"]
+__all__ = [
+    "ParityVerdict",
+    "Refusal",
+    "Shape",
+    "Word",
+    "file_name",
+    "is_sha256",
+    "names_model",
+    "shown",
+    "told",
+    "whole",
+]
+
+_MOST = 2**53 - 1  # beyond it two JSON readers may disagree about a number
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_TOLD = 200  # characters of somebody else's words
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
 
 
 class Refusal(ValueError):
@@ -75,7 +94,29 @@ class ParityVerdict:
 
 def whole(value: object, *, least: int = 1) -> TypeGuard[int]:
     """Return whether *value* is a whole number from *least* on; True is not 1, and 4.0 is not 4."""
-    return type(value) is int and value >= least
+    return type(value) is int and least <= value <= _MOST
+
+
+def shown(value: object) -> str:
+    """Return a receipt's value as a message may quote it: short, and with every control character escaped."""
+    return _SHORT.repr(value)
+
+
+def told(value: object) -> str:
+    """Return a receipt's own words as a message may carry them: one line, printable, cut where they are long."""
+    text = value if isinstance(value, str) else shown(value)
+    safe = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text[: _TOLD + 1])
+    return safe if len(safe) <= _TOLD else safe[: _TOLD - 1] + "…"
+
+
+def is_sha256(value: object) -> TypeGuard[str]:
+    """Return whether *value* is a lower-case hexadecimal sha256."""
+    return isinstance(value, str) and _SHA256.fullmatch(value) is not None
+
+
+def file_name(path: str) -> str:
+    """Return a path's last part, whichever way its slashes lean."""
+    return path.replace("\\", "/").rpartition("/")[2]
 
 
 def names_model(text: object, model: str) -> bool:
@@ -85,6 +126,6 @@ def names_model(text: object, model: str) -> bool:
     """
     if not isinstance(text, str) or not model:
         return False
-    name = text.replace("\\", "/").rpartition("/")[2].lower().replace("_", "-")
+    name = file_name(text).lower().replace("_", "-")
     rest = name.removeprefix(model.lower().replace("_", "-"))
     return rest != name and not rest[:1].isalnum()

@@ -17,6 +17,7 @@ from lqw.canonical import sha256_json
 from lqw.correctness.detectors import CONSTANT_RUN, longest_run
 from lqw.engines.control import Control, ControlError
 from lqw.engines.together import together
+from lqw.parity.bands import common_prefix
 from lqw.parity.commits import commit_of
 from lqw.parity.serving import BATCH, PROBE, WITNESS_VERSION
 from lqw.parity.telemetry import Formed, LlamaTelemetry, LogTelemetry
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from lqw.parity.telemetry import Telemetry
     from lqw.samples import EngineFacts
 
-__all__ = ["Target", "common_prefix", "judge_band", "take_witness"]
+__all__ = ["Target", "judge_band", "take_witness"]
 
 SAMPLER = ("temperature", "top_k", "ignore_eos", "cache_prompt", "seed")
 
@@ -75,16 +76,6 @@ class Target:
                 return self.engine.answer(control, request, blank)
         except ControlError as err:
             return blank.model_copy(update={"failure": err.failure})
-
-
-def common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
-    """Return how many tokens two answers share from the start."""
-    shared = 0
-    for one, other in zip(left, right, strict=False):
-        if one != other:
-            break
-        shared += 1
-    return shared
 
 
 def _together(target: Target, prompt: Prompt, tokens: int, c: int) -> list[Answer]:

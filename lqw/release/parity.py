@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lqw.canonical import loads_strict
 from lqw.errors import IntegrityError
 from lqw.outcomes import Arm
 from lqw.params.parity import BlessedSpec, ParityParams, ThresholdsSpec
 from lqw.parity.blessed import UnderTest, judge_release
+from lqw.parity.files import parse_receipt
 from lqw.parity.verdict import Word
 from lqw.release.findings import Finding, red, undecided
 from lqw.release.manifest import parse_params
@@ -69,8 +69,7 @@ class _Reader:
         try:
             data = self._tree.find(path)
             if data is not None:
-                value = loads_strict(data, name=path)
-                return value if not isinstance(value, str) else f"{path}: a bare string"
+                return parse_receipt(data, name=path)
         except IntegrityError as err:
             return err.message
         raise FileNotFoundError(path)

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from lqw.cli.parity import app
 from lqw.errors import Exit, ParamsError, UsageError
+from lqw.parity.files import reader_below
 from lqw.parity.verdict import names_model
 
 ROOT = Path(__file__).parents[2]
@@ -95,6 +96,7 @@ RECORD_FAULTS = [
     ("cosine null", edited(GOOD, ("metrics", 9, "cosine_similarity"), None), "position 9: cosine_similarity = None"),
     ("cosine a bool", edited(GOOD, ("metrics", 9, "cosine_similarity"), True), "cosine_similarity = True"),
     ("cosine a text", edited(GOOD, ("metrics", 9, "cosine_similarity"), "0.99"), "is not a cosine"),
+    ("cosine of 400 digits", edited(GOOD, ("metrics", 9, "cosine_similarity"), 10**400), "beyond 2^53"),
     ("cosine beyond one", edited(GOOD, ("metrics", 9, "cosine_similarity"), 1.5), "is not a cosine"),
     ("batch a bool", edited(GOOD, ("shape",), {"batch": True, "concurrency": 1}), "shape.batch = True"),
     ("batch 1.0", edited(GOOD, ("shape",), {"batch": 1.0, "concurrency": 1}), "shape.batch = 1.0"),
@@ -130,6 +132,14 @@ ENVELOPE_FAULTS = [
     ("place edited", ("result", "min_cosine_position"), 0, "result.min_cosine_position = 0"),
     ("raw of another shape", ("raw", "shape"), {"batch": 4, "concurrency": 4}, "raw was taken at shape batch=4"),
     ("other model", ("cell", "model"), "qwen3.5-0.8b", "not of qwen3.5-9b"),
+    ("brings its floor inside", ("result", "threshold"), 0.1, "may not bring the floor"),
+    ("other file", ("cell", "file"), "qwen2.5-coder-1.5b.gguf", "the cell of file 'qwen2.5-coder-1.5b.gguf'"),
+    ("no provenance", ("provenance",), ..., "no provenance"),
+    ("no program", ("provenance", "binary_sha256"), "", "provenance.binary_sha256 = '' is not a sha256"),
+    ("no bytes", ("provenance", "model_sha256"), ..., "provenance.model_sha256 = '(absent)' is not a sha256"),
+    ("begun after its end", ("provenance", "started_utc"), "2027-01-01T00:00:00Z", "before the measurement began"),
+    ("no moment", ("generated_at",), "yesterday", "generated_at = 'yesterday' is not a moment"),
+    ("a moment without zone", ("generated_at",), "2026-01-05T10:00:00", "is not a moment with its zone"),
 ]
 
 
@@ -138,6 +148,43 @@ ENVELOPE_FAULTS = [
 )
 def test_an_envelope_whose_numbers_do_not_follow_from_its_raw_fails(run, path, value, words):
     ended(run("judge", edited("lambda.m1.json", path, value), "qwen3.5-9b"), 1, "FAIL", words)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (json.dumps(load("lambda.m1.json")).encode("utf-16"), "not UTF-8 at byte 0"),
+        (b"\xef\xbb\xbf{}", "BOM"),
+        (b'{"host": "\\ud800"}', "no canonical form"),
+        (b"[" * 200_000, "not JSON"),
+        (b'{"a":' * 100 + b"1" + b"}" * 100, "deeper than 64"),
+        (b" " * (8 * 1024 * 1024 + 1), "larger than 8388608 bytes"),
+    ],
+    ids=["utf-16", "a mark of bytes", "half a character", "brackets without end", "a hundred deep", "too large"],
+)
+def test_what_no_gate_receipt_could_carry_is_unreadable(tmp_path, data, words):
+    (tmp_path / "r.json").write_bytes(data)
+    result = CliRunner().invoke(app, ["judge", str(tmp_path / "r.json"), "--model", "qwen3.5-9b"])
+    ended(result, 1, "FAIL qwen3.5-9b m1 shape unknown: unreadable", words)
+
+
+def test_a_device_without_end_and_a_folder_are_unreadable(tmp_path):
+    for place, words in (("/dev/zero", "larger than"), (str(tmp_path), "Is a directory")):
+        ended(CliRunner().invoke(app, ["judge", place, "--model", "m"]), 1, "unreadable", words)
+
+
+def test_a_blessed_receipt_is_read_below_the_repository_only(tmp_path):
+    root = tmp_path / "root"
+    root.mkdir()
+    (tmp_path / "outside.json").write_text("{}")
+    (root / "link.json").symlink_to(tmp_path / "outside.json")
+    (root / "inside.json").write_text("{}")
+    read = reader_below(root)
+    assert read("inside.json") == {}
+    for path in ("link.json", "../outside.json", str(tmp_path / "outside.json")):
+        assert read(path) == f"{path}: leads out of the repository"
+    with pytest.raises(FileNotFoundError):
+        read("missing.json")
 
 
 def test_a_record_that_is_not_there_fails_as_unreadable():

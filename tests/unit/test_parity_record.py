@@ -157,8 +157,10 @@ def by_logprobs(change=lambda raw: None, kind=METHOD):
     heads = [{1: -0.1, 2: -3.0 - at / 100, 3: -5.0} for at in range(64)]
     raw = record_of("m.gguf", heads, heads, arms={"cpu": "a", "gpu": "b"})
     change(raw)
-    taken = Taken(raw, "b1", "cpu", {"kind": kind, "sha": "cd" * 32}, ["llama-server"], "ab" * 32, "2026-01-01")
-    return envelope(taken, model="m", file="m.gguf", model_sha256="ef" * 32, host="box", now_utc="2026-01-01")
+    taken = Taken(
+        raw, "b1", "cpu", {"kind": kind, "sha": "cd" * 32}, ["llama-server"], "ab" * 32, "2026-01-01T00:00:00Z"
+    )
+    return envelope(taken, model="m", file="m.gguf", model_sha256="ef" * 32, host="box", now_utc="2026-01-01T00:00:00Z")
 
 
 def test_a_record_of_another_method_is_held_to_that_methods_floor_or_to_none():

@@ -32,7 +32,8 @@ def with_band(index, **changes):
 
 def with_slot(band, slot, **changes):
     form = witness()
-    form["bands"][band]["slots"][slot].update(changes)
+    one = form["bands"][band]["slots"][slot]
+    form["bands"][band]["slots"][slot] = {k: v for k, v in {**one, **changes}.items() if v is not ...}
     return form
 
 
@@ -70,6 +71,9 @@ MALFORMED = [
     ("m_formed null in a PASS", with_band(1, m_formed=None), "bands[1].m_formed = None"),
     ("unknown result", with_band(2, result="OK"), "bands[2].result = 'OK'"),
     ("a band that is none", witness(bands=[7]), "bands[0] is not an object"),
+    ("binary that is no hash", witness(binary_sha256="abc"), "binary_sha256 = 'abc' is not a sha256"),
+    ("bands without end", witness(bands=witness()["bands"] * 17), "68 bands, at most 64 are read"),
+    ("c of 400 digits", with_band(0, c=10**400), "is not a positive integer"),
 ]
 
 
@@ -95,6 +99,28 @@ CONTRADICTED = [
     ("a slot differs", with_slot(3, 15, agree_to=9), "slot 15: agrees to token 9 of 64 only"),
     ("the band diverged", with_band(1, divergence_at=5), "says PASS, but diverged at token 5"),
     ("a slot that is none", with_band(1, slots=[1, 2, 3, 4]), "a slot is not an object"),
+    (
+        "a slot cut short",
+        with_slot(1, 2, completion_tokens=1, agree_to=1),
+        "slot 2: 1 tokens, the single stream gave 64",
+    ),
+    ("ids of one token", with_slot(1, 2, ids=[7] * 64), "slot 2: constant_run = 2, its own ids say 64"),
+    ("fewer ids than told", with_slot(1, 2, ids=[7, 8]), "slot 2: completion_tokens = 64, its own ids say 2"),
+    (
+        "llama-server's own telemetry",
+        with_band(3, telemetry="4 slots at work at once, 4.00 per decode over 65 decodes"),
+        "c=16 m_formed=16: says PASS, but its telemetry tells of a batch of 4",
+    ),
+    (
+        "apr's own telemetry",
+        with_band(3, telemetry="9 batches in the log, largest m=4"),
+        "its telemetry tells of a batch of 4",
+    ),
+    (
+        "fewer slots than a batch",
+        witness(settings={"slots": 4}),
+        "c=8 m_formed=8: says PASS, but the server had 4 slots",
+    ),
 ]
 
 
@@ -117,16 +143,57 @@ UNMEASURED = [
     ("no exit", witness(exit=...), "the probe ended with exit None"),
     ("slots missing", with_band(1, slots=None), "c=4 m_formed=4: no slots for 4 requests"),
     ("a slot missing", with_band(1, slots=witness()["bands"][1]["slots"][:3]), "3 slots for 4 requests"),
-    ("an empty answer", with_slot(1, 1, completion_tokens=0, agree_to=0), "a slot without completion tokens"),
+    ("an empty answer", with_slot(1, 1, completion_tokens=0, agree_to=0), "a slot without completion_tokens"),
     ("foreign requests", with_band(1, m_formed=7), "somebody else's were in it"),
     ("unstable reference", witness(reference={"stable": False, "tokens": 64}), "reference is not stable"),
     ("no reference", witness(reference=...), "reference is not stable"),
+    ("slot that agrees to nothing told", with_slot(1, 1, agree_to=...), "a slot without agree_to"),
+    ("agreement as a text", with_slot(1, 1, agree_to="64"), "a slot without agree_to"),
+    ("no run told", with_slot(1, 1, constant_run=...), "a slot without constant_run"),
+    ("one slot counted twice", with_slot(1, 1, i=0), "two slots of one number"),
+    ("reference of no length", witness(reference={"stable": True}), "answers of None tokens"),
+    ("drawn answers", witness(sampler={"temperature": 0.7}), "sampler.temperature = 0.7"),
+    ("temperature a bool", witness(sampler={"temperature": False}), "sampler.temperature = False"),
 ]
 
 
 @pytest.mark.parametrize(("form", "words"), [case[1:] for case in UNMEASURED], ids=[case[0] for case in UNMEASURED])
 def test_what_was_not_measured_is_exit_1_and_named(form, words):
     said(form, "UNMEASURED", words)
+
+
+def test_answers_too_short_to_show_garbage_are_not_measured():
+    form = witness(reference={"stable": True, "tokens": 15})
+    for band in form["bands"]:
+        for slot in band["slots"]:
+            slot |= {"completion_tokens": 15, "agree_to": 15}
+    said(form, "UNMEASURED", "answers of 15 tokens: garbage is a run of 16")
+
+
+def test_ids_are_believed_before_the_agreement_told_of_them():
+    form = json.loads((FIXTURES / "gemma3-270m.serving.json").read_bytes())
+    assert judge_serving(form, model="gemma3-270m").word == "PASS"
+    form["reference"]["ids"][5] += 1
+    line = judge_serving(form, model="gemma3-270m").line
+    assert "c=1 m_formed=1: says PASS, but slot 0: agree_to = 64, its own ids say 5" in line
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        with_band(1, result="FAIL", reason="\x1b[2J\x1b[32mPASS\nPASS " + "x" * 10**6),
+        with_band(1, result="UNMEASURABLE", reason="\x1b[2J\N{RIGHT-TO-LEFT OVERRIDE}" + "x" * 10**6),
+        with_band(1, result="FAIL", divergence_at="\x1b[2J" * 10**5),
+        with_slot(1, 1, i="\x1b[2J" * 10**5, constant_run=30),
+        witness(model={"path": "\x1b[2J" * 10**5}),
+        witness(exit="\x1b[2J" * 10**5),
+        witness(probe=["\x1b[2J"] * 10**5),
+    ],
+)
+def test_a_receipts_own_words_reach_a_terminal_short_and_printable(form):
+    line = judge_serving(form, model=MODEL).line
+    assert line.isprintable()
+    assert len(line) < 700
 
 
 def test_an_unmeasurable_band_does_not_lend_its_shape():
@@ -198,6 +265,11 @@ def test_a_receipt_of_another_host_or_file_or_other_bytes_does_not_count(copy_of
     assert (iq4.exit_code, "of file 'Qwen3.5-9B-IQ4_XS.gguf'" in iq4.output) == (1, True)
     other = copy_of("gx10.serving.json", lambda f: f["model"].update(sha256="0" * 64))
     assert (other.exit_code, "different model bytes" in other.output) == (1, True)
+
+
+def test_a_receipt_that_names_no_model_bytes_does_not_count(copy_of):
+    result = copy_of("gx10.serving.json", lambda form: form["model"].pop("sha256"))
+    assert (result.exit_code, "does not say which model bytes it is of" in result.output) == (1, True)
 
 
 def test_only_receipts_of_the_binary_under_test_count_where_it_is_named():

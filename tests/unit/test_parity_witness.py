@@ -14,8 +14,9 @@ from lqw.engines.control import ControlError
 from lqw.errors import LqwError, UsageError
 from lqw.outcomes import Reason
 from lqw.parity import judge_serving, start
+from lqw.parity.bands import common_prefix
 from lqw.parity.telemetry import Formed, LlamaTelemetry, LogTelemetry, formed_of, parse_counters, parse_log
-from lqw.parity.witness import Target, common_prefix, judge_band, take_witness
+from lqw.parity.witness import Target, judge_band, take_witness
 from lqw.samples import Answer, EngineFacts, Failure
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/parity"

@@ -57,12 +57,12 @@ def rejudged(run: Run, samples: Journal, standing: Standing) -> Rejudged:
 
 def load_parity(run: Run) -> dict[str, Any] | None:
     """Return the parity receipts of the blessed model as they lie in the repository; None where none is blessed."""
-    from lqw.parity.files import read_receipt  # noqa: PLC0415
+    from lqw.parity.files import reader_below  # noqa: PLC0415
     from lqw.pipeline.runs import repository_root  # noqa: PLC0415
     from lqw.receipt.parity import read_documents  # noqa: PLC0415
 
     root = repository_root(run.info.params_file)
-    return read_documents(run.params, lambda path: read_receipt(root / path))
+    return read_documents(run.params, reader_below(root))
 
 
 def load_standing(run: Run, samples: Journal) -> Standing:
