@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lqw.outcomes import Purpose
     from lqw.params import ModelSpec, Params
 
-__all__ = ["check_host", "check_model", "corpus_text", "preflight"]
+__all__ = ["check_host", "check_model", "check_routes", "corpus_text", "preflight"]
 
 
 def check_host(params: Params) -> str:
@@ -76,7 +76,7 @@ def preflight(params: Params, purpose: Purpose) -> None:
     for arm, spec in (("subject", params.release.subject), ("comparator", params.release.comparator)):
         engine = get_engine(spec.engine, file=params.path, field=f"{arm}.engine")
         engine.check(spec, compute=params.host.compute, where=Where(params.path, arm))
-        _check_routes(params, engine)
+        check_routes(params, engine)
     for spec in params.release.beside:
         # Only its name: what else is wrong with an engine that gates nothing is a named row of it, not the run's end.
         get_engine(spec.engine, file=params.path, field=f"beside.{spec.name}.engine")
@@ -90,7 +90,7 @@ def preflight(params: Params, purpose: Purpose) -> None:
         check_model(params, model)
 
 
-def _check_routes(params: Params, engine: Engine) -> None:
+def check_routes(params: Params, engine: Engine) -> None:
     """Raise ParamsError where a step goes by a route that *engine* has not: both arms take the same, or neither."""
     for number, launch in enumerate(params.protocol.launches):
         for at, step in enumerate(launch.steps):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lqw.collect.preflight import check_host, check_model
+from lqw.collect.preflight import check_host, check_model, check_routes
 from lqw.engines.base import StartRequest, Where
 from lqw.engines.binaries import file_sha256
 from lqw.engines.fit import need_of, room
@@ -47,16 +47,22 @@ def _class(params: Params) -> Iterator[Check]:
 def _engine(params: Params, arm: str, spec: EngineSpec) -> Iterator[Check]:
     engine = get_engine(spec.engine, file=params.path, field=f"{arm}.engine")
     engine.check(spec, compute=params.host.compute, where=Where(params.path, arm))
+    check_routes(params, engine)
     if spec.binary is None:
         yield Check(arm, "ok", f"{spec.engine}, no binary to name", _ENGINE)
         return
     sha256 = file_sha256(spec.binary)
     pinned = "as pinned" if spec.sha256 else "not pinned"
-    state: State = "ok" if spec.sha256 and spec.commit else "warn"
-    mend = "" if state == "ok" else f"add to {arm} of {params.path}: sha256: {sha256} and its commit"
-    commit = f", commit {spec.commit}" if spec.commit else ", no commit named"
+    judged = arm == "subject"  # only of the subject a tag demands the commit it was built from
+    wanted = [f"sha256: {sha256}"] * (not spec.sha256) + ["commit: the one it was built from"] * (
+        judged and not spec.commit
+    )
+    state: State = "warn" if wanted else "ok"
+    mend = f"add to {arm} of {params.path}: {' and '.join(wanted)}" if wanted else ""
+    commit = f", commit {spec.commit}" if spec.commit else ", no commit named" * judged
     seen = f"{spec.engine} {spec.binary}, sha256 {sha256[:16]}… {pinned}{commit}"
-    yield Check(arm, state, seen, "a subject without sha256 and commit can be measured, not tagged", mend)
+    meaning = "a subject without sha256 and commit can be measured, not tagged" if judged else _ENGINE
+    yield Check(arm, state, seen, meaning, mend)
 
 
 def _model(params: Params, model: ModelSpec) -> Iterator[Check]:
