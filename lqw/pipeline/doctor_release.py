@@ -10,6 +10,7 @@ from lqw.engines.base import StartRequest, Where
 from lqw.engines.binaries import file_sha256
 from lqw.engines.fit import need_of, room
 from lqw.engines.registry import get_engine
+from lqw.errors import ParamsError
 from lqw.outcomes import Arm
 from lqw.pipeline.doctor import Check, checked, gib
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lqw.engines.fit import Need
-    from lqw.params import EngineSpec, ModelSpec, Params
+    from lqw.params import BesideSpec, EngineSpec, ModelSpec, Params
     from lqw.pipeline.doctor import State
 
 __all__ = ["release"]
@@ -32,6 +33,8 @@ def release(params: Params) -> list[Check]:
     out = checked("host class", _CLASS, lambda: _class(params))
     for arm, spec in (("subject", params.release.subject), ("comparator", params.release.comparator)):
         out += checked(arm, _ENGINE, lambda arm=arm, spec=spec: _engine(params, arm, spec))  # type: ignore[misc]
+    for beside in params.release.beside:
+        out += [_beside(params, beside)]
     for model in params.release.models:
         out += checked(model.name, _MODEL, lambda model=model: _model(params, model))  # type: ignore[misc]
     return out
@@ -63,6 +66,17 @@ def _engine(params: Params, arm: str, spec: EngineSpec) -> Iterator[Check]:
     seen = f"{spec.engine} {spec.binary}, sha256 {sha256[:16]}… {pinned}{commit}"
     meaning = "a subject without sha256 and commit can be measured, not tagged" if judged else _ENGINE
     yield Check(arm, state, seen, meaning, mend)
+
+
+def _beside(params: Params, spec: BesideSpec) -> Check:
+    """Return a warning where an engine beside cannot be started: it gates nothing, and its table would say the same."""
+    meaning = "engines beside gate nothing; one that cannot start is a named cell of the report"
+    try:
+        engine = get_engine(spec.engine, file=params.path, field=f"beside.{spec.name}.engine")
+        engine.check(spec, compute=params.host.compute, where=Where(params.path, f"beside.{spec.name}"))
+    except ParamsError as err:
+        return Check(f"beside {spec.name}", "warn", err.message, meaning, err.remedy)
+    return Check(f"beside {spec.name}", "ok", f"{spec.engine} {spec.binary or ''}".strip(), meaning)
 
 
 def _model(params: Params, model: ModelSpec) -> Iterator[Check]:

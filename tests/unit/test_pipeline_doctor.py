@@ -10,7 +10,7 @@ import pytest
 from lqw.cli.app import run
 from lqw.engines.fit import Need
 from lqw.errors import UsageError
-from lqw.params import load_params
+from lqw.params import BesideSpec, load_params
 from lqw.pipeline import doctor, doctor_release
 
 ROOT = Path(__file__).parents[2]
@@ -87,6 +87,13 @@ def test_an_engine_that_is_not_there_is_bad_with_field_and_remedy(params):
     assert check.state == "bad"
     assert "subject.binary" in check.seen
     assert check.mend
+
+
+def test_an_engine_beside_that_is_not_there_is_a_warning(params):
+    beside = [BesideSpec(name="ollama", engine="ollama", binary="/absent/ollama")]
+    wanting = params.model_copy(update={"release": params.release.model_copy(update={"beside": beside})})
+    (check,) = [one for one in doctor_release.release(wanting) if one.name == "beside ollama"]
+    assert (check.state, "no such file" in check.seen, bool(check.mend)) == ("warn", True, True)
 
 
 @pytest.fixture
