@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 import tempfile
 from collections import Counter
 from functools import lru_cache
@@ -265,6 +266,8 @@ def read_json(path: Path | str) -> Any:
     """Read and strictly parse a JSON file; IntegrityError names the file."""
     path = Path(path)
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # a device or pipe may have no end
+            raise IntegrityError(f"{path}: not a regular file")
         if path.stat().st_size > MAX_BYTES:
             raise IntegrityError(f"{path}: larger than {MAX_BYTES} bytes")
         data = path.read_bytes()

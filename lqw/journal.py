@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import ValidationError
 
-from lqw.canonical import canonical_bytes, loads_strict
-from lqw.errors import HostBusy, IntegrityError
+from lqw.canonical import MAX_BYTES, canonical_bytes, loads_strict
+from lqw.errors import HostBusy, IntegrityError, UsageError
 from lqw.samples import Batch, BatchRecord, BatchStart, BesideRecord, Header, IdentityRecord, StartRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-__all__ = ["Entry", "Journal", "JournalWriter", "parse_journal", "read_journal"]
+__all__ = ["Entry", "Journal", "JournalWriter", "parse_journal", "read_journal", "read_recorded"]
 
 Entry = Header | StartRecord | IdentityRecord | BatchRecord | BatchStart | BesideRecord
 """What a line of the journal may be."""
@@ -120,6 +120,16 @@ def read_journal(path: Path | str) -> Journal:
     except OSError as err:
         raise IntegrityError(f"{path}: {err.strerror or err}") from err
     return parse_journal(data, name=str(path))
+
+
+def read_recorded(path: Path) -> Journal:
+    """Read a journal that a person named; UsageError for what can be none, before a byte of it is read."""
+    size = path.stat().st_size if path.is_file() else 0
+    if path.is_file() and size <= MAX_BYTES:
+        return read_journal(path)
+    other = "a folder" if path.is_dir() else "not a regular file" if path.exists() else "no such file"
+    problem = f"{size} bytes, and no receipt holds more than {MAX_BYTES}" if size else other
+    raise UsageError(f"{path}: {problem}", remedy="name a recorded samples.jsonl")
 
 
 class JournalWriter:

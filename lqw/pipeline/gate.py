@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from lqw.canonical import sha256_file
 from lqw.errors import Exit, IntegrityError, LqwError, UsageError
 from lqw.host.lock import HostLock
-from lqw.journal import read_journal
+from lqw.journal import read_journal, read_recorded
 from lqw.outcomes import Outcome, Purpose
 from lqw.params import load_params
 from lqw.pipeline.chain import ChainResult, Job, run_chain
@@ -147,7 +147,7 @@ def _replay(order: Order, params: Params, store: Path) -> Prepared:
     source = order.journal or Path()
     from lqw.receipt import params_of  # noqa: PLC0415
 
-    journal = read_journal(source)
+    journal = read_recorded(source)
     if params_of(journal.header).resolved() != params.resolved():  # typed: a field added since has its default
         raise UsageError(
             f"{source}: measured with other parameters than {order.params_file}",

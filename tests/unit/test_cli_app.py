@@ -2,17 +2,21 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
 from rich.console import Console
 
+from lqw.canonical import MAX_BYTES
 from lqw.cli import app as cli
 from lqw.cli.said import MAX_REASONS, say
 from lqw.errors import Exit, HostBusy, IntegrityError, RatchetRed
 from lqw.outcomes import Outcome
 from lqw.pipeline.gate import Finished
 from lqw.pipeline.runs import Folder
+
+CASES = Path(__file__).parents[1] / "fixtures/selftest"
 
 
 @pytest.mark.parametrize(
@@ -66,6 +70,22 @@ def test_resume_run_and_journal_exclude_each_other(capsys):
     assert cli.run(["gate", "p.yaml", "--resume", "a", "--run", "b"]) == Exit.USAGE
     assert cli.run(["gate", "p.yaml", "--resume", "a", "--journal", "b"]) == Exit.USAGE
     assert "exclude each other" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("journal", "problem"),
+    [(".", "a folder"), ("/dev/zero", "not a regular file"), ("absent", "no such file"), ("huge", "bytes, and no rec")],
+)
+def test_what_can_be_no_recorded_journal_is_named_and_not_read(journal, problem, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with (tmp_path / "huge").open("wb") as handle:
+        handle.truncate(MAX_BYTES + 1)
+    release = CASES / "params/demo/1.1.0.yaml"
+    assert cli.run(["gate", str(release), "--journal", journal, "--run", "run"]) == Exit.USAGE
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"{journal}: " in said
+    assert problem in said
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_command_is_found_by_its_name_alone_as_it_is_among_all():
