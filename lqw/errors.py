@@ -18,6 +18,7 @@ Failures of a measurement are not errors: they are values (:class:`lqw.outcomes.
 
 from __future__ import annotations
 
+import reprlib
 from enum import IntEnum
 
 __all__ = [
@@ -77,7 +78,8 @@ class ParamsError(LqwError):
     exit_status = Exit.USAGE
 
     def __init__(self, *, file: str, field: str, value: object, problem: str, remedy: str) -> None:
-        shown = repr(value)
+        nested = isinstance(value, dict | list)  # YAML's aliases can make an endless text of a small file
+        shown = reprlib.repr(value) if nested else repr(value)
         if len(shown) > 120:  # noqa: PLR2004 - one terminal line and a half
             shown = shown[:117] + "..."
         super().__init__(f"{file}: {field} = {shown}: {problem}", remedy=remedy)

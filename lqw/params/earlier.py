@@ -6,6 +6,7 @@ release, and may be completed after a run went RED without changing what that ru
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, model_validator
@@ -48,7 +49,7 @@ def load_earlier(params_file: Path, host: str) -> dict[str, EngineSpec]:
         Naming file, field, value and remedy.
     """
     path = earlier_file(params_file, host)
-    if not path.is_file():
+    if not os.path.lexists(path):
         return {}
     spec = parse_spec(
         _Earlier, path, {}, params_root(params_file), remedy="docs/operators-guide.md has a whole example"

@@ -20,6 +20,7 @@ from lqw.params.strict import Strict
 
 __all__ = ["load_params", "params_root", "parse_spec", "parse_text"]
 
+MAX_FILE_BYTES = 16 * 1024 * 1024
 _SETTING_KINDS = {"bool", "int", "float", "str"}
 
 _Spec = TypeVar("_Spec", bound=Strict)
@@ -27,6 +28,14 @@ _Spec = TypeVar("_Spec", bound=Strict)
 
 def _read(path: Path, files: dict[str, str], root: Path, *, remedy: str) -> str:
     try:
+        if path.exists() and not path.is_dir() and (not path.is_file() or path.stat().st_size > MAX_FILE_BYTES):
+            raise ParamsError(
+                file=str(path),
+                field="(file)",
+                value=str(path),
+                problem=f"not a regular file of at most {MAX_FILE_BYTES} bytes",
+                remedy=remedy,
+            )
         data = path.read_bytes()
         text = data.decode("utf-8")
     except OSError as err:

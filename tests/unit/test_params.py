@@ -1,6 +1,7 @@
 """Bad parameters are refused by file, field, value and remedy, before anything starts."""
 
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import yaml
 
 from lqw.errors import Exit, ParamsError
 from lqw.params import load_params
+from lqw.params.earlier import load_earlier
 
 ROOT = Path(__file__).parents[2]
 
@@ -128,3 +130,28 @@ def test_a_release_of_several_hosts_wants_one_named(params_root):
 def test_resolved_form_names_no_folder_of_this_machine():
     params = load_params(ROOT / "params" / RELEASE)
     assert str(ROOT) not in str(params.resolved())
+
+
+_BOMB = "".join(f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]\n" for old, new in pairwise("abcdefghi"))
+_NAMES = "schema: lqw-earlier/1\nreleases: {1.0.0: {engine: fake, settings: *i}}\n"
+
+
+@pytest.mark.parametrize(
+    ("made", "problem"),
+    [
+        (lambda path: path.mkdir(), "Is a directory"),
+        (lambda path: path.symlink_to("/nowhere"), "No such file"),
+        (lambda path: path.symlink_to("/dev/zero"), "not a regular file"),
+        (lambda path: path.touch(), "not a mapping"),
+        (lambda path: path.write_text("a: &a [x]\n" + _BOMB + _NAMES), "valid dictionary"),
+    ],
+)
+def test_a_file_of_old_builds_that_is_none_is_refused_and_not_taken_for_absent(tmp_path, made, problem):
+    for name in ("hosts", "protocols", "earlier"):
+        (tmp_path / name).mkdir()
+    assert load_earlier(tmp_path / "x.yaml", "h") == {}
+    made(tmp_path / "earlier/h.yaml")
+    with pytest.raises(ParamsError, match=problem) as caught:
+        load_earlier(tmp_path / "x.yaml", "h")
+    assert "h.yaml" in str(caught.value)
+    assert len(str(caught.value)) < 1_000
