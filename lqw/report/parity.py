@@ -85,7 +85,11 @@ def _band(band: Mapping[str, Any], name: str) -> Heat | None:
         return None
     longest = max(slot.tokens for slot in slots)
     scale = svg.Scale(0, longest, BAR, 100.0)
-    parts = [svg.text(BAR, 11, "token 0", "num", "start"), svg.text(100, 11, str(longest), "num", "end")]
+    parts = [
+        svg.text(BAR - 1.5, 11, "slot", "num", "end"),
+        svg.text(BAR, 11, "token 0", "num", "start"),
+        svg.text(100, 11, str(longest), "num", "end"),
+    ]
     for line, slot in enumerate(slots):
         top = 18 + line * ROW
         parts.append(svg.text(BAR - 1.5, top + 9, str(slot.number), "num", "end"))

@@ -31,6 +31,7 @@ def test_each_band_is_a_picture_whose_alt_text_has_its_values():
     assert "c=4: 4 of 4 slots" in picture["attrs"]["aria-label"]
     assert "slot 3 agrees to token 64 of 64." in picture["attrs"]["aria-label"]
     assert [one["attrs"]["class"] for one in page.all("rect")] == ["agree"] * 4
+    assert [one["text"] for one in page.all("text")] == ["slot", "token 0", "64", "0", "1", "2", "3"]
 
 
 def test_a_slot_of_one_token_and_slots_that_differ_look_and_read_unlike():
