@@ -23,6 +23,19 @@ def _held(path: Path) -> IdentityReference | None:
     return parse_reference(path.read_bytes(), name=str(path)) if path.is_file() else None
 
 
+def _refuse_red(run_dir: Path) -> None:
+    """Refuse the answers of a run whose own receipt is RED, or does not verify: no release will come of it."""
+    from lqw.errors import UsageError
+    from lqw.receipt import verify_receipt
+
+    receipt = run_dir / "receipt.json"
+    if receipt.is_file() and (outcome := verify_receipt(receipt).outcome) in ("RED", "INVALID"):
+        raise UsageError(
+            f"{receipt}: {outcome}: its answers are not what later releases are held to",
+            remedy="adopt from the run of the floor, or of a release that passed",
+        )
+
+
 @app.command()
 def adopt(run_dir: Path, *, store: Store = Path("receipts")) -> None:
     """Adopt the answers of a run: new models join, changed answers are refused (exit 1)."""
@@ -31,6 +44,7 @@ def adopt(run_dir: Path, *, store: Store = Path("receipts")) -> None:
     from lqw.errors import Exit, UsageError
     from lqw.journal import read_journal
 
+    _refuse_red(run_dir)
     journal = read_journal(run_dir / "samples.jsonl")
     task = IdentityTask.from_header(journal.header)
     new = reference_from(journal.identities, task=task)

@@ -29,6 +29,7 @@ class Reference(NamedTuple):
     stable: bool
     tokens: object
     ids: list[object] | None
+    reason: object = None  # why it is not stable
 
     @classmethod
     def of(cls, witness: dict[str, Any]) -> Self:
@@ -37,7 +38,9 @@ class Reference(NamedTuple):
         if not isinstance(said, dict):
             return cls(stable=False, tokens=None, ids=None)
         ids = said.get("ids")
-        return cls(said.get("stable") is True, said.get("tokens"), ids if isinstance(ids, list) else None)
+        return cls(
+            said.get("stable") is True, said.get("tokens"), ids if isinstance(ids, list) else None, said.get("reason")
+        )
 
 
 def common_prefix(left: Sequence[object], right: Sequence[object]) -> int:

@@ -94,7 +94,8 @@ def _unmeasured(
         elif found := unproven(band):
             out.append(f"{at}: {found}")
     if not reference.stable:
-        out.append("the m = 1 reference is not stable: there is nothing to agree with")
+        why = f" ({told(reference.reason)})" if reference.reason else ""
+        out.append(f"the m = 1 reference is not stable{why}: there is nothing to agree with")
     elif not whole(reference.tokens, least=CONSTANT_RUN):
         count = shown(reference.tokens)
         out.append(

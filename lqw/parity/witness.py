@@ -149,6 +149,16 @@ def _band(target: Target, prompt: Prompt, tokens: int, c: int, reference: Sequen
     return judge_band(c, answers, reference, telemetry.end())
 
 
+def _unstable(first: Answer, second: Answer) -> str | None:
+    """Return why two answers of the single stream are no reference, or None."""
+    failed = first.failure or second.failure
+    if failed is not None:
+        return failed.detail[:200]
+    if not first.ids or not second.ids:
+        return "the engine gives no token ids"
+    return None if first.ids == second.ids else f"two answers part at token {common_prefix(first.ids, second.ids)}"
+
+
 def take_witness(
     target: Target, prompt: Prompt, concurrencies: Sequence[int], *, tokens: int, host: str, model: dict[str, str]
 ) -> dict[str, Any]:
@@ -179,7 +189,8 @@ def take_witness(
     request = target.request(prompt, tokens)
     body = json.loads(request.body)
     reference = first.ids or []
-    stable = bool(reference) and first.ids == second.ids
+    unstable = _unstable(first, second)
+    stable = unstable is None
     bands = [_band(target, prompt, tokens, c, reference) for c in concurrencies] if stable else []
     results = {band["result"] for band in bands}
     return {
@@ -196,7 +207,7 @@ def take_witness(
         "host": host,
         "model": dict(model),
         "prompt_sha256": sha256_json(list(prompt.ids)),
-        "reference": {"stable": stable, "tokens": len(reference), "ids": reference},
+        "reference": {"stable": stable, "reason": unstable, "tokens": len(reference), "ids": reference},
         "route": request.path,
         "sampler": {name: body[name] for name in SAMPLER if name in body},
     }

@@ -1,6 +1,7 @@
 """Adopting a token reference: from a run, beside what the host holds, and by hand from the command line."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -117,6 +118,18 @@ def test_adopting_changed_answers_is_exit_1_and_leaves_the_file_alone(tmp_path):
     assert again.exit_code == 1
     assert "REFUSED: m: code (single): token 3 differs" in again.output
     assert (tmp_path / "box/reference.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("outcome", ["RED", "INVALID"])
+def test_a_red_run_sets_no_reference(tmp_path, monkeypatch, outcome):
+    run = journal(tmp_path / "run")
+    (run / "receipt.json").write_text("{}")
+    if outcome == "RED":
+        monkeypatch.setattr("lqw.receipt.verify_receipt", lambda _path: SimpleNamespace(outcome="RED"))
+    done = call("adopt", run, "--store", tmp_path / "store")
+    assert isinstance(done.exception, UsageError)
+    assert f"receipt.json: {outcome}" in done.exception.message
+    assert not (tmp_path / "store").exists()
 
 
 @pytest.mark.parametrize("words", [("adopt", "garbage"), ("show", "box")])

@@ -123,7 +123,16 @@ def test_refused_requests_are_named_and_not_measured(tmp_path):
 def test_an_unstable_single_stream_is_no_reference(tmp_path):
     witness = take(tmp_path, lambda shape, slot: [slot, *REFERENCE])
     assert (witness["reference"]["stable"], witness["bands"], witness["exit"]) == (False, [], 3)
-    assert "reference is not stable" in judged(witness).line
+    assert "reference is not stable (two answers part at token 0)" in judged(witness).line
+
+
+@pytest.mark.parametrize(
+    ("ids", "why"), [(None, "POST /x: 503: Batch queue full"), ([], "the engine gives no token ids")]
+)
+def test_an_engine_that_does_not_answer_alone_is_not_measured_and_says_why(tmp_path, ids, why):
+    witness = take(tmp_path, lambda _shape, _slot: ids)
+    assert (witness["bands"], witness["exit"]) == ([], 3)
+    assert (judged(witness).word, f"not stable ({why})" in judged(witness).line) == ("UNMEASURED", True)
 
 
 def test_without_ids_nothing_is_compared():
