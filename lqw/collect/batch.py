@@ -12,6 +12,7 @@ from lqw.collect.arms import timed_start, utc_now
 from lqw.collect.header import refuse_other_binary
 from lqw.errors import UsageError
 from lqw.outcomes import Arm, BatchArm
+from lqw.params import EngineSpec
 from lqw.plan import BATCH_TUPLES, BatchKey, StartKey, batch_starts
 from lqw.receipt.subject import subject_of
 from lqw.samples import BatchRecord, BatchStart, start_fields
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from lqw.collect.arms import Site
     from lqw.collect.looks import Looks
     from lqw.metrics import RowId
-    from lqw.params import EngineSpec
     from lqw.samples import Batch, EngineFacts, Failure
 
 __all__ = ["ConfirmBatch", "ThirdArm"]
@@ -88,6 +88,7 @@ class ConfirmBatch:
         declared = self._declared or self._declare()
         if declared is None:
             return
+        self._declared = declared
         launches = len(self._site.params.protocol.launches)
         todo = {
             model: batch_starts(self._looks.plan, model, against, launches=launches, tuples=declared.tuples)
@@ -163,7 +164,8 @@ class ConfirmBatch:
         if key.arm is not BatchArm.EARLIER:
             return self._site
         params = self._site.params
-        release = params.release.model_copy(update={"subject": self._third.earlier[key.release]})
+        declared = self._declared.earlier[key.release] if self._declared else {}  # the file may say otherwise by now
+        release = params.release.model_copy(update={"subject": EngineSpec.model_validate(declared)})
         return replace(self._site, params=params.model_copy(update={"release": release}))
 
     def _know(self, key: BatchKey, engine: EngineFacts | None) -> None:

@@ -1,7 +1,7 @@
 """The third arm: what a batch says of rows and families, what makes it no evidence, and what its verifier refuses."""
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,6 +9,9 @@ import pytest
 from scipy import stats
 
 from lqw.canonical import loads_strict
+from lqw.collect import ThirdArm
+from lqw.collect.arms import Site
+from lqw.collect.batch import ConfirmBatch, _key
 from lqw.errors import Exit, IntegrityError
 from lqw.journal import parse_journal
 from lqw.outcomes import Arm, BatchArm, Outcome, Purpose, Reason
@@ -262,3 +265,14 @@ def test_what_a_batch_could_not_measure_is_said_by_name(store):
     assert _beside_of("1.0.0", failure, failure).detail.startswith("in the batch, the candidate: ")
     data = SimpleNamespace(d=(0.0,) * 7)
     assert _beside_of("1.0.0", data, failure).detail.startswith("in the batch, 1.0.0: ")
+
+
+def test_a_batch_goes_on_with_the_builds_it_declared_whatever_the_file_names_by_now():
+    """Its file may have lost the release since, or name another build of it."""
+    batch = with_batch(_run(SLOW), CANDIDATE, effects=SLOW).batch
+    site = Site(**{field.name: None for field in fields(Site)} | {"params": CANDIDATE})
+    third = ThirdArm({}, claim=print, voids=dict)
+    resumed = ConfirmBatch(site, SimpleNamespace(count=print), third, batch, {})
+    key = next(key for key in map(_key, batch.starts) if key.arm is BatchArm.EARLIER)
+    subject = resumed._site_of(key).params.release.subject
+    assert subject.model_dump(mode="json") == batch.declared.earlier["1.0.0"]
