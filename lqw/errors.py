@@ -5,6 +5,7 @@
     LqwError                      (exit status, message, remedy)
     ├── ParamsError          2    a parameter is missing, unknown, ill-typed or impossible; nothing was started
     ├── UsageError           2    the command line, or the place it was called from, is wrong
+    ├── OutputError         74    what was to be said could not be written; never a verdict
     ├── HostBusy            75    the GPU is locked or used by somebody else: never a verdict, try again
     ├── IntegrityError       4    a receipt, record, journal or artefact does not verify
     ├── ChainBroken         70    a notebook or its kernel died, or an artefact is missing: INCOMPLETE
@@ -29,6 +30,7 @@ __all__ = [
     "IntegrityError",
     "LqwError",
     "NothingMeasured",
+    "OutputError",
     "ParamsError",
     "RatchetRed",
     "Undecided",
@@ -45,6 +47,7 @@ class Exit(IntEnum):
     UNDECIDED = 3
     INVALID = 4
     INTERNAL = 70
+    OUTPUT = 74
     BUSY = 75
     INTERRUPTED = 130
 
@@ -90,6 +93,12 @@ class UsageError(LqwError):
     """The command line, or the place it was called from, is wrong."""
 
     exit_status = Exit.USAGE
+
+
+class OutputError(LqwError):
+    """What was to be said could not be written: nobody has seen the verdict, so there is none."""
+
+    exit_status = Exit.OUTPUT
 
 
 class HostBusy(LqwError):

@@ -5,11 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
+from typing import TYPE_CHECKING
 
-import typer
+from lqw.cli.quick import verify_options
+from lqw.cli.streams import flush, guard
+from lqw.errors import Exit, LqwError, OutputError
 
-from lqw.errors import Exit, LqwError
+if TYPE_CHECKING:
+    import typer
 
 __all__ = ["COMMANDS", "app_of", "main", "run"]
 
@@ -41,6 +46,8 @@ _FEW_ROUNDS = (100_000, 20, 50)  # documents are large, and live as long as the 
 
 def app_of(name: str | None) -> typer.Typer:
     """Return the command line with one command of that name; with all of them where there is none (help, a typo)."""
+    import typer
+
     app = typer.Typer(
         name="lqw",
         no_args_is_help=True,
@@ -65,11 +72,28 @@ def _whole() -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Run a command line and return its exit status; every error becomes its message and its remedy."""
-    words = sys.argv[1:] if arguments is None else arguments
     try:
+        status = _run(sys.argv[1:] if arguments is None else arguments)
+        flush()
+    except OutputError as err:  # the device is full: said where there is room, and never with a verdict's status
+        status = err.exit_status
+        with suppress(OutputError):
+            print(f"lqw: {err}", file=sys.stderr, flush=True)
+    return status
+
+
+def _run(words: list[str]) -> int:
+    try:
+        options = verify_options(words[1:]) if words[:1] == ["verify"] else None
+        if options is not None:
+            from lqw.cli.judging import judged
+
+            return judged(**options)
         app_of(words[0] if words else None)(words)  # ends in SystemExit: 2 for what it does not know, 130 for Ctrl-C
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else Exit.PASS
+    except OutputError:
+        raise
     except LqwError as err:
         print(f"lqw: {err}", file=sys.stderr)
         return err.exit_status
@@ -93,4 +117,5 @@ def main() -> None:
     """
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     gc.set_threshold(*_FEW_ROUNDS)
+    guard()
     sys.exit(run())

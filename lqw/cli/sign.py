@@ -77,7 +77,7 @@ def show(key: KeyFile = None, passphrase_file: Passphrase = None) -> None:
 @app.command("list")
 def listed(params: ParamsFolder = None) -> None:
     """Print who may sign, as what, for which hosts and until when, and which hosts may do without."""
-    from lqw.cli.verify import plain
+    from lqw.cli.plain import plain
     from lqw.receipt.dsse import key_id
 
     signers = _signers(Path.cwd() / "params", params)
@@ -106,7 +106,7 @@ def sign(
     """
     import datetime as dt
 
-    from lqw.cli.verify import plain
+    from lqw.cli.plain import plain
     from lqw.receipt.signing import bundle_of, sign_file
 
     holder = _key(key, passphrase_file)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from lqw.cli.options import today
+
 __all__ = ["app", "tag"]
 
 app = typer.Typer(no_args_is_help=True, help="Git hooks of this clone.")
@@ -16,13 +18,6 @@ At = Annotated[str | None, typer.Option("--at", help="The commit to tag; HEAD wi
 Policy = Annotated[
     str | None, typer.Option("--policy", help="Commit whose params/ say who may sign; default: the judged one.")
 ]
-
-
-def today() -> str:
-    """Return this day, UTC, as records write it."""
-    import datetime as dt
-
-    return dt.datetime.now(dt.UTC).date().isoformat()
 
 
 def tag(
@@ -36,7 +31,7 @@ def tag(
 
     1 RED, 2 no release's name or a tag that is there, 3 UNDECIDED, 4 INVALID.
     """
-    from lqw.cli.verify import plain
+    from lqw.cli.plain import plain
     from lqw.release.git import Repository
     from lqw.release.tagging import make_tag
 

@@ -99,7 +99,13 @@ def test_a_command_is_found_by_its_name_alone_as_it_is_among_all():
 def test_a_command_imports_no_other():
     code = "import sys, lqw.cli.app as cli; cli.run(['verify']); print(*(m for m in sys.modules if 'lqw.cli.' in m))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["lqw.cli.app", "lqw.cli.verify"]
+    assert {*done.stdout.split()} == {f"lqw.cli.{name}" for name in ("app", "quick", "streams", "judging", "plain")}
+
+
+def test_verifying_needs_no_typer():
+    code = "import sys, lqw.cli.app as cli; cli.run(['verify', 'none.json']); print('typer' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_the_command_line_imports_nothing_heavy():

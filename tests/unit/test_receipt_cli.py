@@ -8,7 +8,8 @@ import typer
 from typer.testing import CliRunner
 
 from lqw.canonical import loads_strict
-from lqw.cli.verify import plain, verify
+from lqw.cli.plain import plain
+from lqw.cli.verify import verify
 from lqw.errors import UsageError
 from lqw.receipt.build import seal
 from lqw.testing.receipts import adopt_floor, gate_receipt
