@@ -27,6 +27,7 @@ def verify_options(words: Sequence[str]) -> dict[str, Any] | None:
     rest = iter(words)
     for word in rest:
         name, joined, value = word.partition("=")
+        found: str | Path | bool | None
         if not word.startswith("-"):
             paths.append(Path(word))
             continue

@@ -1,8 +1,8 @@
-"""Standard output and standard error that neither lose a verdict nor hide that nobody could read it.
+r"""Standard output and standard error that neither lose a verdict nor hide that nobody could read it.
 
 A reader that has gone (``lqw show … | head``) changes nothing: the command goes on in silence and ends in its own
-status. A device that takes no more (``> /dev/full``) ends in 74, whatever the verdict was. Characters that the terminal's
-encoding lacks are written as ``\\u2026``.
+status. A device that takes no more (``> /dev/full``) ends in 74, whatever the verdict was. Characters that the
+terminal's encoding lacks are written as ``\u2026``.
 """
 
 from __future__ import annotations

@@ -53,6 +53,6 @@ def levels_at(batch: Batch, policy: Policy, *, look: int, m: int) -> Levels:
 
 def _per_reference(n_reference: Floats, value: Callable[[int], float]) -> Floats:
     out = np.full(n_reference.shape, np.nan)
-    for n in np.unique(n_reference[~np.isnan(n_reference)]):
+    for n in sorted(set(n_reference[~np.isnan(n_reference)].tolist())):
         out[n_reference == n] = value(int(n))
     return out

@@ -166,7 +166,7 @@ def _test(family: Members, count: NDArray[np.int64], tested: Bools, *, level: Fl
 def _shared_variance(family: Members, m: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Return Var(G) from the pair means of each model, and its Satterthwaite degrees of freedom."""
     total, square = np.zeros(m.shape), np.zeros(m.shape)
-    for model in np.unique(family.models):
+    for model in sorted(set(family.models.tolist())):
         of = family.models == model
         gating = family.gating[..., of]
         rows = gating.sum(axis=-1)

@@ -40,7 +40,7 @@ def noise_of(batch: Batch, policy: Policy) -> Noise:
     s2 = (own + prior_ss) / np.maximum(batch.n - 1 + prior_df, 1)
     v = np.broadcast_to(batch.n - 1 + prior_df, s2.shape)
     sd, nu = np.empty_like(s2), np.empty_like(s2)
-    for code in np.unique(batch.family):
+    for code in sorted(set(batch.family.tolist())):  # np.unique would import numpy.ma first
         rows = batch.family == code
         memory = bool(batch.is_memory[rows][0])
         shrunk = shrink(s2[..., rows], v[..., rows], sd_floor=policy.sd_floor_memory if memory else policy.sd_floor)
