@@ -2,19 +2,8 @@
 
 from lqw.params.hosts import HostClassSpec, HostEngineSpec, HostSpec, MarginSpec
 from lqw.params.loading import load_params
-from lqw.params.specs import (
-    BesideSpec,
-    EngineSpec,
-    IdentityPrompts,
-    IdentitySpec,
-    LaunchSpec,
-    ModelSpec,
-    Params,
-    ProtocolSpec,
-    ReleaseSpec,
-    StepSpec,
-    TargetsSpec,
-)
+from lqw.params.protocol import IdentityPrompts, IdentitySpec, LaunchSpec, ProtocolSpec, StepSpec
+from lqw.params.specs import BesideSpec, EngineSpec, ModelSpec, Params, ReleaseSpec, TargetsSpec
 from lqw.params.strict import Strict
 
 __all__ = [

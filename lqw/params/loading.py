@@ -15,7 +15,8 @@ from pydantic import BaseModel, ValidationError
 from lqw.errors import ParamsError
 from lqw.params.hosts import HostSpec
 from lqw.params.parity import BlessedSpec, ParityParams, ThresholdsSpec
-from lqw.params.specs import MAX_ROWS, IdentityPrompts, Params, ProtocolSpec, ReleaseSpec, TargetsSpec
+from lqw.params.protocol import IdentityPrompts, ProtocolSpec
+from lqw.params.specs import MAX_ROWS, Params, ReleaseSpec, TargetsSpec
 from lqw.params.strict import Strict
 
 __all__ = ["load_params", "params_root", "parse_spec", "parse_text"]

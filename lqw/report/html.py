@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from lqw import __version__
 from lqw.outcomes import Arm, RowVerdict
-from lqw.report import asked, beside, figures, reproduce, say, tables, words
+from lqw.report import asked, beside, plots, reproduce, say, tables, words
 from lqw.report.fragments import check_cells, style
-from lqw.report.history import read_history, steps_of
 from lqw.report.notebooks import ReportExporter, notebook_html
 from lqw.report.parity import parity_context
 from lqw.report.words import Kind
@@ -34,18 +33,6 @@ TONES = {
     RowVerdict.NEW: "good",
 }
 ENGINE_HEADS = ("engine", "build", "binary sha256", "compute", "command", "environment")
-CURVES = (
-    ("ttft", "Time to first token", "ms", "prompt tokens"),
-    ("agg", "Aggregate rate", "tok/s", "parallel streams"),
-)
-NO_ROOFLINE = (
-    "No roofline is drawn: this receipt carries neither the model's bytes nor the machine's measured bandwidth, and "
-    "one guessed would look like one measured."
-)
-LEGEND = (
-    "Grey: what noise can explain; a mark left of it is ✕ RED. Whisker: its left end must clear the dashed margin for "
-    "a PASS. Marks: ● passed, ○ not decided, ✕ red or void; ◇ the last release."
-)
 
 
 def _tone(verdict: RowVerdict) -> str:
@@ -121,53 +108,6 @@ def _tables(facts: Facts) -> list[tuple[str, list[dict[str, Any]], str]]:
         rows = [row for row in facts.rows if row.row.model == model and row.row in judged]
         out.append((model, lines, _model_headline(rows) if rows else f"{len(lines)} planned, none judged"))
     return out
-
-
-def _forest(facts: Facts, margin: float) -> dict[str, Any]:
-    rows = [row for row in facts.rows if row.band is not None and row.band.delta_floor is not None]
-    if not rows or facts.kind is Kind.INCOMPLETE:
-        return {}
-    scale = figures.forest_axis(rows, margin)
-    groups = []
-    for model in facts.models:
-        lines = [
-            (row.row.short, f"{words.SYMBOLS[row.verdict]} {words.ratio(row.against_floor)}",
-             figures.forest(row, scale, margin))
-            for row in facts.rows
-            if row.row.model == model
-        ]  # fmt: skip
-        groups.append((model, lines))
-    caption = f"1× is the floor; the dashed line is the margin, {words.ratio(1 - margin)}. Left is worse, log scale."
-    return {"forest": groups, "axis": figures.axis(scale), "forest_caption": caption, "legend": LEGEND}
-
-
-def _plots(facts: Facts) -> dict[str, Any]:
-    if facts.kind is Kind.INCOMPLETE:
-        return {}
-    orders = facts.plan.get("orders", {})
-    strips: dict[str, list[figures.Plot]] = {}
-    for row in facts.rows:
-        if row.subject_values:
-            strips.setdefault(row.row.model, []).append(figures.strip(row, orders.get(row.row.model, [])))
-    drawn = []
-    for model in facts.models:
-        rows = [row for row in facts.rows if row.row.model == model]
-        for metric, title, unit, across in CURVES:
-            if lines := figures.scaling(rows, metric):
-                drawn.append(figures.curves(f"{title}, {model}", f"{model}-{metric}", lines, unit, across))
-    timed = any(row.row.metric == "ttft" for row in facts.rows)
-    return {"strips": list(strips.items()), "curves": drawn, "stairs": _stairs(facts), "roofline": NO_ROOFLINE * timed}
-
-
-def _stairs(facts: Facts) -> list[tuple[str, list[figures.Plot]]]:
-    """Return each model's staircases; none for rows of which this is the first run."""
-    history = read_history(facts.store) if facts.store is not None else ()
-    out: dict[str, list[figures.Plot]] = {}
-    for row in facts.rows:
-        steps = steps_of(row, facts, history)
-        if len(steps) > 1:
-            out.setdefault(row.row.model, []).append(figures.staircase(row, steps))
-    return list(out.items())
 
 
 def _beside(facts: Facts) -> dict[str, Any]:
@@ -309,7 +249,7 @@ def page_html(facts: Facts) -> str:
         "commands": reproduce.commands(facts), "provenance": reproduce.provenance(facts),
         "not_checked": facts.not_checked,
         "books": _books(facts, exporter), "footer": f"Rendered by lqw {__version__} from raw samples.",
-        **_started(facts), **_falls(facts), **_forest(facts, margin), **_plots(facts), **_moved(facts),
+        **_started(facts), **_falls(facts), **plots.forest(facts, margin), **plots.series(facts), **_moved(facts),
         **_correctness(facts), **parity_context(facts),
     }  # fmt: skip
     context["contents"] = _contents(context)

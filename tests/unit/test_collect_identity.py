@@ -7,7 +7,7 @@ import pytest
 from lqw.collect import identity
 from lqw.collect.prompts import PromptSet
 from lqw.outcomes import Arm
-from lqw.params.specs import LaunchSpec
+from lqw.params import LaunchSpec
 from lqw.samples import Answer
 
 COLD = {"kind": "cold", "prompt_tokens": 64, "repeats": 1}

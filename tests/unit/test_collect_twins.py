@@ -8,7 +8,7 @@ from lqw.canonical import sha256_bytes, sha256_json
 from lqw.collect.prompts import PromptSet
 from lqw.collect.twins import take_twins, twin_step
 from lqw.outcomes import Reason
-from lqw.params.specs import StepSpec
+from lqw.params import StepSpec
 from lqw.samples import Answer, Failure
 
 STEPS = [
