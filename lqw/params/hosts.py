@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from lqw.params.strict import Strict
 
@@ -12,6 +13,18 @@ __all__ = ["HostClassSpec", "HostEngineSpec", "HostSpec", "MarginSpec", "Name", 
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 Setting = bool | int | float | str
+
+
+def _inside(path: str) -> str:
+    """Return the path of a folder below the repository's root; ValueError where it is none, or git's own."""
+    parts = PurePosixPath(path).parts
+    odd = any(ord(character) < ord(" ") or character in "\\:" for character in path)
+    if not parts or odd or path.startswith("/") or ".." in parts or ".git" in map(str.casefold, parts):
+        raise ValueError("not a folder inside the repository: write it relative to the root, such as receipts")
+    return path
+
+
+Inside = Annotated[str, AfterValidator(_inside)]
 
 
 class MarginSpec(Strict):
@@ -51,7 +64,7 @@ class HostEngineSpec(Strict):
 class HostSpec(Strict):
     """A machine the gate runs on, by one name: ``aliases`` are taken for it.
 
-    ``engines`` says where its programs are. ``receipts`` and ``reports`` are relative to the repository root.
+    ``engines`` says where its programs are. ``receipts`` and ``reports`` are folders of the repository.
     """
 
     schema_: Literal["lqw-host/1"] = Field(alias="schema")
@@ -63,5 +76,5 @@ class HostSpec(Strict):
     engines: dict[Name, HostEngineSpec] = Field(default={})
     margin: MarginSpec = MarginSpec.model_construct()
     one_token_detector: Literal["gate", "report"] = "gate"
-    receipts: str = "receipts"
-    reports: str = "reports"
+    receipts: Inside = "receipts"
+    reports: Inside = "reports"

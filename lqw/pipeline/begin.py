@@ -13,7 +13,7 @@ from lqw.errors import ParamsError, UsageError
 from lqw.outcomes import Purpose
 from lqw.params import load_params
 from lqw.pipeline.progress import ProgressWriter
-from lqw.pipeline.runs import STAGES, Folder, RunInfo, read_run, repository_root, utc_now
+from lqw.pipeline.runs import STAGES, Folder, RunInfo, own_store, read_run, utc_now
 from lqw.plan import Plan, build_plan
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _start(stage: str, folder: Folder, texts: dict[str, str | None]) -> None:
     if purpose not in set(Purpose):
         raise _wrong(stage, "purpose", purpose, "unknown purpose", f"one of: {', '.join(Purpose)}")
     params = load_params(texts["params_file"], host=texts["host"])
-    store = texts["store"] or str(repository_root(params.path) / params.host.receipts)
+    store = texts["store"] or str(own_store(params))
     folder.write_info(
         RunInfo(
             run_id=folder.path.resolve().name,

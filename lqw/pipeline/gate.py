@@ -24,7 +24,7 @@ from lqw.params import load_params
 from lqw.pipeline.chain import ChainResult, Job, run_chain
 from lqw.pipeline.refusals import refuse_other_builds, refuse_second_attempt
 from lqw.pipeline.resuming import open_again
-from lqw.pipeline.runs import STAGES, Folder, Replayed, RunInfo, new_run_id, repository_root, utc_now
+from lqw.pipeline.runs import STAGES, Folder, Replayed, RunInfo, new_run_id, own_store, repository_root, utc_now
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -91,7 +91,7 @@ def prepare(order: Order) -> Prepared:
         Exit 75.
     """
     params = load_params(order.params_file, host=order.host)
-    store = order.store or repository_root(order.params_file) / params.host.receipts
+    store = order.store or own_store(params)
     if order.journal is not None:
         return _replay(order, params, store)
     from lqw.collect import preflight  # noqa: PLC0415 - engines and sockets, not for a replay

@@ -11,15 +11,19 @@ import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, ValidationError
 
 import lqw
 from lqw.canonical import canonical_bytes, read_json, write_atomic
-from lqw.errors import IntegrityError, UsageError
+from lqw.errors import IntegrityError, ParamsError, UsageError
 from lqw.outcomes import Purpose
+from lqw.params.loading import params_root
 from lqw.samples import Record
+
+if TYPE_CHECKING:
+    from lqw.params import Params
 
 __all__ = [
     "ARTEFACTS",
@@ -34,6 +38,7 @@ __all__ = [
     "find_notebooks",
     "new_run_id",
     "notebooks_folder",
+    "own_store",
     "params_folder",
     "read_run",
     "repository_root",
@@ -175,6 +180,31 @@ def repository_root(params_file: Path | str) -> Path:
         if (folder / "hosts").is_dir() and (folder / "protocols").is_dir():
             return folder.parent
     return Path.cwd()
+
+
+def own_store(params: Params) -> Path:
+    """Return the folder of receipts that a host's parameters name, below the repository's root.
+
+    Raises
+    ------
+    ParamsError
+        It, or the host's folder in it, is a link that leads out of the repository.
+    """
+    from lqw.receipt.paths import refuse_escape  # noqa: PLC0415 - imports the verifier
+
+    root, host = repository_root(params.path), params.host
+    store = root / host.receipts
+    try:
+        refuse_escape(store / host.name, root)
+    except IntegrityError as err:
+        raise ParamsError(
+            file=str(params_root(Path(params.path)) / "hosts" / f"{host.name}.yaml"),
+            field="receipts",
+            value=host.receipts,
+            problem=err.message,
+            remedy="name a folder that lies inside the repository, or another store with --store DIR",
+        ) from err
+    return store
 
 
 def params_folder(needs: str) -> Path:

@@ -77,6 +77,11 @@ def test_committed_releases_load(file):
         (PROTOCOL, _set("launches", []), "launches"),
         (HOST, _set("margin", {"letter": "D", "fraction": 0.4}), "margin"),
         (HOST, _set("margin", "fraction", 1.5), "margin.fraction"),
+        *(
+            (HOST, _set("receipts", path), "receipts")
+            for path in ("../x", "/tmp/x", "a/../../x", ".", "", "a\0", ".Git/x", "C:\\x")
+        ),
+        (HOST, _set("reports", "/var/www"), "reports"),
         (TARGETS, _set("targets", "prefill", -1.0), "targets"),
         (TARGETS, _set("targets", "speed", 1.0), "targets"),
     ],

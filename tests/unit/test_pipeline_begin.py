@@ -1,5 +1,6 @@
 """Opening a run from a notebook's parameters, and the run folder itself."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -7,12 +8,13 @@ import pytest
 from lqw.canonical import canonical_bytes
 from lqw.errors import IntegrityError, NothingMeasured, ParamsError, RatchetRed, Undecided, UsageError
 from lqw.outcomes import Outcome, Purpose
+from lqw.params import load_params
 from lqw.pipeline import steps
 from lqw.pipeline.artefacts import read_artefact, write_artefact
 from lqw.pipeline.begin import begin
 from lqw.pipeline.executor import SCRUBBED, kernel_environment
-from lqw.pipeline.gate import replay_into
-from lqw.pipeline.runs import Folder, new_run_id, read_run, repository_root
+from lqw.pipeline.gate import Order, prepare, replay_into
+from lqw.pipeline.runs import Folder, new_run_id, own_store, read_run, repository_root
 from lqw.pipeline.shown import Table
 from lqw.testing.synthetic import synthetic_params, synthetic_run
 from lqw.verdict import Counts, Judgement
@@ -97,6 +99,28 @@ def test_run_ids_are_safe_names_and_differ():
 
 def test_the_root_is_above_params():
     assert repository_root(PARAMS) == ROOT
+
+
+@pytest.mark.parametrize("link", ["runs", "runs/receipts", "runs/receipts/demo"])
+def test_a_store_behind_a_link_out_of_the_repository_is_refused_by_name(tmp_path, link):
+    root = tmp_path / "repository"
+    shutil.copytree(ROOT / "params", root / "params")
+    params = root / "params/demo/1.1.0.yaml"
+    (root / "inside").mkdir()
+    (root / link).parent.mkdir(parents=True, exist_ok=True)
+    (root / link).symlink_to(root / "inside")
+    assert own_store(load_params(params)) == root / "runs/receipts", "a link that stays inside is no way out"
+    (root / link).unlink()
+    (root / link).symlink_to(tmp_path)
+    for start in (
+        lambda: begin("10_collect", run_dir=str(tmp_path / "r"), params_file=str(params)),
+        lambda: prepare(Order(params, Purpose.GATE)),
+    ):
+        with pytest.raises(ParamsError, match="leads out of") as err:
+            start()
+        assert (err.value.field, err.value.file) == ("receipts", str(root / "params/hosts/demo.yaml"))
+        assert "--store" in err.value.remedy
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["repository"]
 
 
 def test_the_kernel_environment_is_scrubbed_and_marked(monkeypatch, tmp_path):
