@@ -31,7 +31,7 @@ __all__ = [
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_DEPTH = 64
-MAX_STRING = 100_000  # characters: the longest answer a journal may hold
+MAX_STRING = 2_000_000  # characters: a prompt that fills the longest context (262,144 tokens), as text
 MAX_INTEGER = 2**53 - 1  # beyond it two JSON readers may disagree about a number
 
 _ESCAPE = re.compile(r"\\(?![bfnrt]|u00(?:0[0-7bef]|1[0-9a-f]))")
@@ -50,7 +50,7 @@ def canonical_bytes(value: Any) -> bytes:
     """Return *value* as RFC 8785 canonical JSON; raise IntegrityError where it has none.
 
     None for NaN, infinities, integers beyond 2^53, keys that are no strings, lone surrogates, depth over 64, and
-    strings over 100,000 characters (those two limits are lqw's own). Otherwise the same
+    strings over 2,000,000 characters (those two limits are lqw's own). Otherwise the same
     bytes as the package ``rfc8785`` (the tests compare them), five times as fast on journals, which are lists of whole
     numbers: those go through the C encoder.
     """

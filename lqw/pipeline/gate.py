@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lqw.canonical import sha256_file
-from lqw.errors import Exit, IntegrityError, LqwError, UsageError
+from lqw.errors import Exit, LqwError, UsageError
 from lqw.host.lock import HostLock
 from lqw.journal import read_journal, read_recorded
 from lqw.outcomes import Outcome, Purpose
@@ -315,5 +315,5 @@ def _report(folder: Folder, broken: tuple[str, ...]) -> tuple[Path | None, tuple
 
     try:
         return render(folder.path, broken=broken), ()
-    except (OSError, IntegrityError) as err:
-        return None, (f"no report: {err}",)
+    except Exception as err:  # noqa: BLE001 - nbconvert and its templates fail in ways of their own
+        return None, (f"no report: {type(err).__name__}: {err}",)

@@ -9,7 +9,7 @@ import rfc8785
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lqw.canonical import canonical_bytes, loads_canonical, loads_strict
+from lqw.canonical import MAX_STRING, canonical_bytes, loads_canonical, loads_strict
 from lqw.errors import IntegrityError
 
 EXACT = settings(derandomize=True, max_examples=300, deadline=None)
@@ -63,8 +63,8 @@ def test_refuses_depth_beyond_the_limit():
 
 
 def test_refuses_a_string_beyond_the_limit():
-    assert canonical_bytes(["x" * 100_000])
-    for value in ("x" * 100_001, {"k": "x" * 100_001}, {"x" * 100_001: 1}):
+    assert canonical_bytes(["x" * MAX_STRING])
+    for value in ("x" * (MAX_STRING + 1), {"k": "x" * (MAX_STRING + 1)}, {"x" * (MAX_STRING + 1): 1}):
         with pytest.raises(IntegrityError, match="long"):
             canonical_bytes(value)
 
@@ -103,7 +103,7 @@ def test_a_look_never_calls_canonical_what_is_not(value, data):
     [
         '"\\u0041"', '"\\/"', '"\\u000a"', '"\\u001F"', '"\\ud83d\\ude00"', "-0", "[-0,1]", "1.0", "1E5", "1e-05", "0.00001e1",
         "9007199254740993", "[ 1]", "[1]\n", "\ufeff1", '{"b":1,"a":2}', '{"\ufb33":1,"\U0001f600":2}', "[" * 65 + "]" * 65,
-        '"' + "x" * 100_001 + '"', '"' + '\\"' * 100_001 + '"',
+        '"' + "x" * (MAX_STRING + 1) + '"', '"' + '\\"' * (MAX_STRING + 1) + '"',
     ],
 )  # fmt: skip
 def test_what_is_not_canonical_is_seen(text):

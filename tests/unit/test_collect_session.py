@@ -12,7 +12,7 @@ import pytest
 
 from lqw.collect import collect, preflight
 from lqw.collect.calibrate import Load, calibrate, null_server
-from lqw.collect.prompts import PromptStore, make_prompts
+from lqw.collect.prompts import PromptSet, PromptStore, make_prompts
 from lqw.errors import HostBusy, IntegrityError, ParamsError
 from lqw.journal import JournalWriter, read_journal
 from lqw.metrics.values import start_values
@@ -240,6 +240,13 @@ def test_prompts_are_exact_distinct_and_the_same_for_every_release(tmp_path):
     (tmp_path / "prompts.json").write_text(json.dumps(text))
     with pytest.raises(IntegrityError, match="hash"):
         PromptStore(tmp_path / "prompts.json")
+
+
+def test_a_prompt_of_the_longest_context_is_kept_as_text_too(tmp_path):
+    key = ("cold@262144", "timed", 0, 0)
+    sent = PromptSet({key: tuple(range(262_144))}, {key: "a word " * 262_144})
+    PromptStore(tmp_path / "prompts.json").put("m", sent)
+    assert PromptStore(tmp_path / "prompts.json").get("m") == sent
 
 
 def test_calibration_against_the_null_server(tmp_path):

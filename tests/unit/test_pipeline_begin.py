@@ -9,7 +9,7 @@ from lqw.canonical import canonical_bytes
 from lqw.errors import IntegrityError, NothingMeasured, ParamsError, RatchetRed, Undecided, UsageError
 from lqw.outcomes import Outcome, Purpose
 from lqw.params import load_params
-from lqw.pipeline import steps
+from lqw.pipeline import gate, steps
 from lqw.pipeline.artefacts import read_artefact, write_artefact
 from lqw.pipeline.begin import begin
 from lqw.pipeline.executor import SCRUBBED, kernel_environment
@@ -169,3 +169,16 @@ def test_tables_are_text_and_escaped_html():
     assert repr(table).splitlines() == ["C", "a    b", "<x>  1"]
     assert '<th scope="row">&lt;x&gt;</th><td>1</td>' in table._repr_html_()
     assert repr(Table("C", ("a",), ())) == "C: nothing"
+
+
+@pytest.mark.parametrize(
+    "err", [ValueError("No template sub-directory with name 'base'"), OSError(28, "No space left")]
+)
+def test_a_page_that_cannot_be_made_is_a_note_and_no_end_of_the_run(replayed, monkeypatch, err):
+    def cannot(*_, **__):
+        raise err
+
+    monkeypatch.setattr("lqw.report.render", cannot)
+    page, notes = gate._report(Folder(replayed), ())
+    assert page is None
+    assert notes == (f"no report: {type(err).__name__}: {err}",)
