@@ -12,7 +12,7 @@ export PIP_NO_INPUT := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: docs screenshots proof mutants help demo test test-slow lint bench gate selftest engines lock clean
+.PHONY: docs screenshots proof mutants help demo test test-slow lint bench bench-memory gate selftest engines lock clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 18
@@ -57,8 +57,11 @@ lint: $(VENV)/.dev  ## ruff, mypy strict, import layers, notebook twins
 selftest: $(VENV)/.demo  ## the RED proof, without an engine (under a minute)
 	@$(BIN)/lqw selftest
 
-bench: $(VENV)/.dev  ## speed of lqw itself, as ratios in one run
+bench: $(VENV)/.dev  ## speed of lqw itself, as ratios in one run; other clients beside it, each in an environment of its own
 	@$(BIN)/python -m tests.bench
+
+bench-memory: $(VENV)/.dev  ## the timed client's memory over one stream of ten minutes
+	@$(BIN)/python -m tests.bench.client memory
 
 gate: $(VENV)/.demo  ## make gate PARAMS=params/…yaml
 	@test -n "$(PARAMS)" || { echo "name the release: make gate PARAMS=params/demo/1.1.0.yaml"; exit 2; }

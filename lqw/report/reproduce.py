@@ -6,7 +6,6 @@ import math
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from lqw.metrics.digits import percent
 from lqw.outcomes import Purpose
 from lqw.report import words
 
@@ -70,7 +69,7 @@ def calibration(facts: Facts) -> Pairs:
         elif isinstance(said, int) and not unit:
             text = f"{said:,}"  # a count has no decimals
         elif unit == "share":
-            text = percent(said)
+            text = words.percent(said)
         else:
             text = words.value(float(said), unit).strip()
         out.append((title, text))

@@ -55,7 +55,8 @@ def _sleep_until(due_ns: float) -> None:
         time.sleep(left / 1e9)
 
 
-def _answer(sock: socket.socket, body: bytes, *, close: bool = False) -> None:
+def answer(sock: socket.socket, body: bytes, *, close: bool = False) -> None:
+    """Send an answer of JSON."""
     kept = b"Connection: close\r\n" if close else b""
     kind = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
     sock.sendall(kind + kept + b"\r\n" + body)
@@ -86,25 +87,40 @@ def _words(wish: dict[str, object]) -> int:
     return len(prompt if isinstance(prompt, list) else str(prompt).split())
 
 
-def _openai(sock: socket.socket, wish: dict[str, object], got: int, *, chat: bool) -> None:
-    """Send an OpenAI answer, streamed or whole, and keep the connection."""
+def openai_words(wish: dict[str, object], got: int, *, chat: bool) -> tuple[int, str, str, str]:
+    """Return how many tokens are asked for, and the parts that every chunk of the answer shares."""
     asked = wish.get("max_completion_tokens") or wish.get("max_tokens") or 16
     count, prompt = int(str(asked)), _words(wish)
     base = f'"id":"null-{got}","object":"{"chat.completion" if chat else "text_completion"}'
     usage = f'"usage":{{"prompt_tokens":{prompt},"completion_tokens":{count},"total_tokens":{prompt + count}}}'
-    named = f'"created":1,"model":"{MODEL}"'
-    if not wish.get("stream"):
-        said = json.dumps("x " * count)
-        text = f'"message":{{"role":"assistant","content":{said}}}' if chat else f'"text":{said}'
-        choice = f'"choices":[{{"index":0,{text},"finish_reason":"length"}}]'
-        _answer(sock, f'{{{base}",{named},{choice},{usage}}}'.encode())
-        return
+    return count, base, f'"created":1,"model":"{MODEL}"', usage
+
+
+def openai_events(base: str, named: str, usage: str, *, chat: bool) -> tuple[bytes, bytes]:
+    """Return the chunk of one token, and all that follows the last token, as bytes to be sent."""
     start = f'data: {{{base}{".chunk" if chat else ""}",{named},"choices":['
     text = '"delta":{"role":"assistant","content":"x "}' if chat else '"text":"x "'
     event = _chunk(f'{start}{{"index":0,{text},"finish_reason":null}}]}}\n\n')
     end = '"delta":{}' if chat else '"text":""'
     last = _chunk(f'{start}{{"index":0,{end},"finish_reason":"length"}}]}}\n\n')
     last += _chunk(f"{start}],{usage}}}\n\n") + _chunk("data: [DONE]\n\n") + b"0\r\n\r\n"
+    return event, last
+
+
+def openai_whole(count: int, base: str, named: str, usage: str, *, chat: bool) -> bytes:
+    """Return an answer that is not streamed."""
+    said = json.dumps("x " * count)
+    text = f'"message":{{"role":"assistant","content":{said}}}' if chat else f'"text":{said}'
+    return f'{{{base}",{named},"choices":[{{"index":0,{text},"finish_reason":"length"}}],{usage}}}'.encode()
+
+
+def _openai(sock: socket.socket, wish: dict[str, object], got: int, *, chat: bool) -> None:
+    """Send an OpenAI answer, streamed or whole, and keep the connection."""
+    count, base, named, usage = openai_words(wish, got, chat=chat)
+    if not wish.get("stream"):
+        answer(sock, openai_whole(count, base, named, usage, chat=chat))
+        return
+    event, last = openai_events(base, named, usage, chat=chat)
     times = {name: float(str(wish.get(name, default))) * 1e6 for name, default in DEFAULTS.items()}
     sock.sendall(HEAD + b"\r\n")
     first = sent = 0
@@ -125,17 +141,17 @@ def _serve(sock: socket.socket) -> None:
             path, body = request
             route = path.partition("?")[0]
             if route == "/v1/models":
-                _answer(sock, b'{"object":"list","data":[{"id":"%s","object":"model"}]}' % MODEL.encode())
+                answer(sock, b'{"object":"list","data":[{"id":"%s","object":"model"}]}' % MODEL.encode())
             elif route == "/stats":
                 told, STATS[:] = list(STATS), []
-                _answer(sock, json.dumps(told).encode())
+                answer(sock, json.dumps(told).encode())
             elif route in ("/v1/completions", "/v1/chat/completions"):
                 _openai(sock, json.loads(body), got, chat="chat" in route)
             elif body:
                 _llama(sock, json.loads(body), got)
                 return
             else:
-                _answer(sock, b"{}", close=True)
+                answer(sock, b"{}", close=True)
                 return
 
 

@@ -1,0 +1,1 @@
+"""Clients that ``make bench`` runs side by side, each a process in an environment of its own."""
