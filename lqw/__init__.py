@@ -1,3 +1,3 @@
 """lqw: a release gate for inference speed."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

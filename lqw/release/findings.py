@@ -30,7 +30,8 @@ class Finding:
     ----------
     weight : Weight
     check : str
-        Which check: receipt, identity, params, chain, record, signature, parity, code, lost, append-only, baseline.
+        Which check: receipt, identity, params, chain, record, signature, parity, code, clock, lost, append-only,
+        baseline.
     text : str
         What is wrong, with file, values and commit.
     host : str

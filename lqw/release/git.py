@@ -36,11 +36,11 @@ _SAFE = {
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A tag: the commit it names, and, where it is annotated, its day and message."""
+    """A tag: the commit it names, and, where it is annotated, its message."""
 
     name: str
     commit: str
-    day: str  # ISO; "" for a lightweight tag
+    annotated: bool
     message: str
 
 
@@ -74,11 +74,24 @@ class Repository:
         self._folder = Path(folder)
         plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}
         self._environment = {**plain, **_SAFE}
-        self._objects = Objects(self._git, self._environment)
         self._trees: dict[str, tuple[tuple[str, Entry], ...]] = {}
-        root, _, shallow = self._text("rev-parse", "--show-toplevel", "--is-shallow-repository").rpartition("\n")
-        self.root = Path(root or folder)
-        self.shallow = shallow != "false"
+        asked = (
+            "rev-parse",
+            "--is-shallow-repository",
+            "--is-inside-work-tree",
+            "--absolute-git-dir",
+            "--show-toplevel",
+        )
+        done = self._start(asked)
+        said = done.stdout.decode("utf-8", "surrogateescape").splitlines()
+        bare = len(said) > 1 and said[1] == "false"
+        if done.returncode != 0 and not bare:
+            raise _refused(asked, done)
+        self.root = Path(said[2 if bare else -1])
+        """The work tree's root, and git's own folder where there is no work tree."""
+        self._folder = self.root  # else what git lists would be what lies below the folder that was named
+        self._objects = Objects(self._git, self._environment)
+        self.shallow = said[0] != "false"
         """Whether history was cut off when this repository was cloned."""
 
     @property
@@ -89,9 +102,7 @@ class Repository:
         """Return what a git command prints; UsageError with git's own words where it fails."""
         done = self._start(arguments, data)
         if done.returncode != 0:
-            said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-            text = next((line for line in said if line.startswith(("fatal", "error"))), f"exit {done.returncode}")
-            raise UsageError(f"git {arguments[0]}: {text}", remedy="name a whole git work tree with --repo")
+            raise _refused(arguments, done)
         return done.stdout
 
     def _start(self, arguments: Sequence[str], data: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
@@ -120,13 +131,24 @@ class Repository:
         return None if found is None else found.id
 
     def tag(self, name: str) -> Tag | None:
-        """Return a tag of this repository, or None."""
-        commit = self.commit(f"refs/tags/{name}")
-        if commit is None:
-            return None
-        form = "%(taggerdate:short)%00%(contents)"
-        day, _, message = self._text("for-each-ref", f"--format={form}", f"refs/tags/{name}").partition("\0")
-        return Tag(name, commit, day.strip(), message if day else "")
+        """Return a tag of this repository, or None.
+
+        Raises
+        ------
+        IntegrityError
+            What stands under that name leads to no commit, to another tag, or was made under another name.
+        """
+        found = self._objects.read(f"refs/tags/{name}")
+        if found is None or found.kind == "commit":
+            return None if found is None else Tag(name, found.id, annotated=False, message="")
+        if found.kind != "tag":
+            raise IntegrityError(f"{name}: a tag of a {found.kind}, not of a commit", remedy="delete it: git tag -d")
+        head, _, message = found.data.decode("utf-8", "replace").partition("\n\n")
+        fields = dict(line.partition(" ")[::2] for line in head.splitlines())
+        if (fields.get("type"), fields.get("tag")) != ("commit", name):
+            said = f"of a {fields.get('type')}, made as {fields.get('tag', '')[:80]!r}"
+            raise IntegrityError(f"{name}: a tag {said}; not one commit's own", remedy="delete it: git tag -d")
+        return Tag(name, fields["object"], annotated=True, message=message)
 
     def tree(self, commit: str) -> Tree:
         """Return the files of a commit."""
@@ -164,7 +186,7 @@ class Repository:
 
     def holding(self, text: str, commit: str, folder: str) -> list[str]:
         """Return the files below a folder of a commit that hold a text, letter by letter."""
-        done = self._start(("grep", "-l", "-z", "-F", "-e", text, commit, "--", folder))
+        done = self._start(("grep", "--no-color", "-l", "-z", "-F", "-e", text, commit, "--", folder))
         found = [path.decode("utf-8", "surrogateescape") for path in done.stdout.split(b"\0") if path]
         return sorted(path.partition(":")[2] for path in found)
 
@@ -178,20 +200,19 @@ class Repository:
 
         A merge is compared with each of its parents, so that what a merge drops is seen too.
         """
-        listed = self._text(
-            "log", "--full-history", "--topo-order", "--reverse", "--format=%H %P", *starts, "--", *prefixes
-        )
-        pairs = [
-            (commit, parent)
-            for line in listed.splitlines()
-            for commit, *parents in [line.split()]
-            for parent in (parents or [""])
-        ]
+        listed = self._text("rev-list", "--full-history", "--topo-order", "--reverse", *starts, "--", *prefixes)
+        pairs = [(commit, parent) for commit in listed.split() for parent in (self.parents(commit) or [""])]
         if not pairs:
             return []
         asked = "".join(f"{commit} {parent}".rstrip() + "\n" for commit, parent in pairs).encode()
         options = ("--root", "--always", "-r", "--raw", "-z", "--no-renames", "--no-abbrev")
         return list(_changes(self.run("diff-tree", "--stdin", *options, "--", *prefixes, data=asked), pairs))
+
+
+def _refused(arguments: Sequence[str], done: subprocess.CompletedProcess[bytes]) -> UsageError:
+    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    text = next((line for line in said if line.startswith(("fatal", "error"))), f"exit {done.returncode}")
+    return UsageError(f"git {arguments[0]}: {text}", remedy="name a whole git repository with --repo")
 
 
 def _changes(said: bytes, pairs: Sequence[tuple[str, str]]) -> Iterable[Change]:

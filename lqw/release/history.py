@@ -10,23 +10,20 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lqw.errors import Exit, LqwError, ParamsError, UsageError
-from lqw.params import HostSpec
-from lqw.params.loading import parse_text
+from lqw.errors import Exit, LqwError, UsageError
 from lqw.receipt.dsse import BUNDLE_SUFFIX
 from lqw.receipt.store import BASELINE, REFERENCE
 from lqw.release.findings import Finding, exit_of, invalid
 from lqw.release.git import ZERO, Change
-from lqw.release.manifest import PARAMS
 from lqw.release.moves import Mover
+from lqw.release.places import HOSTS, moved_findings, named_stores, stores_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lqw.release.git import Repository, Tree
+    from lqw.release.git import Repository
 
 __all__ = ["HistoryVerdict", "verify_history"]
 
@@ -96,13 +93,15 @@ def verify_history(repository: Repository, *, since: str | None = None) -> Histo
     if head is None or (since is not None and before is None):
         raise UsageError(f"{since or 'HEAD'}: no such commit", remedy="name a commit that is fetched here")
     tree = repository.tree(head)
-    roots = sorted(_stores(tree))
+    named = named_stores(repository, repository.changes([head], [HOSTS]))
+    now = stores_at(tree)
+    roots = sorted({DEFAULT_STORE, *now.values(), *(store for stores in named.values() for store in stores)})
     changes = repository.changes([head, *(["--not", before] if before else [])], roots)
     by_commit: dict[str, list[Change]] = defaultdict(list)
     for change in changes:
         by_commit[change.commit].append(change)
     mover = Mover(repository)
-    found: list[Finding] = []
+    found = list(moved_findings(repository, head, named, now))
     for root in roots:
         for commit, some in by_commit.items():
             mine = [one for one in some if one.path.startswith(f"{root}/")]
@@ -111,19 +110,6 @@ def verify_history(repository: Repository, *, since: str | None = None) -> Histo
     files = sum(len(tree.files(root)) for root in roots)
     notes = () if since is None else (f"history before {since}: only what was added to it",)
     return HistoryVerdict(head, len(by_commit), files, tuple(dict.fromkeys(found)), notes)
-
-
-def _stores(tree: Tree) -> set[str]:
-    """Return the folders that hold receipts, as the hosts at the end name them; ``receipts`` always."""
-    found = {DEFAULT_STORE}
-    hosts = [path for path in tree.files(f"{PARAMS}/hosts") if path.endswith(".yaml")]
-    for path, data in zip(hosts, tree.read(hosts), strict=True):
-        try:
-            spec = parse_text(HostSpec, data.decode("utf-8", "replace"), Path(path), remedy="mend it")
-        except ParamsError:
-            continue  # the tag gate names it; history does not depend on it
-        found.add(spec.receipts.rstrip("/"))
-    return found
 
 
 def _append_only(repository: Repository, root: str, changes: list[Change]) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from lqw.release.manifest import params_findings
 from lqw.release.records import read_records, record_findings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lqw.params.signers import Signers
     from lqw.receipt import Verification
@@ -100,18 +101,21 @@ def _verify(scene: Scene, host: str, store: str) -> HostResult:
     paths: list[str] = []
     while len(paths) < MAX_ATTEMPTS and (path := f"{store}/{receipt_name(version, len(paths) + 1)}") in files:
         paths.append(path)
+    strange = list(_strange(files, paths, f"{store}/{version}", host))
     if not paths:
         text = f"no receipt: {store}/{receipt_name(version)} is not committed"
-        return HostResult(host, findings=(undecided("receipt", text, host),))
-    path, data = _speaker(paths, scene.tree.read(paths))
+        return HostResult(host, findings=(undecided("receipt", text, host), *strange))
+    contents = scene.tree.read(paths)
+    path, data = _speaker(paths, contents)
+    strange += _silent(paths, contents, path, host)
     verified = verify_receipt(data)
     signed = check_receipt(verified, scene.tree.find(f"{path}{BUNDLE_SUFFIX}"), scene.signers)
     verified = with_signature(verified, signed)
     result = HostResult(host, path, len(paths), verified)
     receipt = verified.receipt
     if verified.judgement is None or receipt is None:
-        return replace(result, findings=tuple(_own(result)))
-    found = [*_own(result), *_against(scene, result, receipt, store)]
+        return replace(result, findings=(*_own(result), *strange))
+    found = [*_own(result), *strange, *_against(scene, result, receipt, store)]
     fallen = give_up(scene.tree, store, receipt, verified.judgement)
     return replace(result, receipt=receipt, give_up=fallen, findings=tuple(found))
 
@@ -120,6 +124,23 @@ def _speaker(paths: list[str], contents: list[bytes]) -> tuple[str, bytes]:
     """Return the latest attempt that judged; a fresh floor batch after it judges nothing. Without one, the latest."""
     judging = [pair for pair in zip(paths, contents, strict=True) if b'"purpose":"gate"' in pair[1]]
     return judging[-1] if judging else (paths[-1], contents[-1])
+
+
+def _strange(files: Iterable[str], paths: list[str], name: str, host: str) -> Iterator[Finding]:
+    """Yield files that look like an attempt at this version, and that the count of attempts passes over."""
+    like = re.compile(re.escape(name) + r"(\.attempt.*)?\.json", re.IGNORECASE)
+    for path in sorted(path for path in files if like.fullmatch(path) and path not in paths):
+        text = f"{path}: not one of the {len(paths)} attempts: they are numbered without a gap, in one spelling"
+        yield invalid("lost", text, host)
+
+
+def _silent(paths: list[str], contents: list[bytes], speaker: str, host: str) -> Iterator[Finding]:
+    """Yield attempts after the one that speaks which do not verify: only a floor batch judges nothing."""
+    for path, data in list(zip(paths, contents, strict=True))[paths.index(speaker) + 1 :]:
+        verified = verify_receipt(data)
+        if verified.outcome is Outcome.INVALID:
+            why = verified.problems[0] if verified.problems else verified.outcome
+            yield invalid("receipt", f"{path}: {why}", host)
 
 
 def _own(result: HostResult) -> Iterator[Finding]:
@@ -152,6 +173,7 @@ def _against(scene: Scene, result: HostResult, receipt: Receipt, store: str) -> 
     first = result.verified is not None and result.verified.outcome is Outcome.FLOOR
     if first and receipt.sources.baseline is not None:
         yield undecided("receipt", f"{result.path}: a floor was measured, nothing was judged", host)
+    yield from _clock(scene, result, receipt)
     yield from _attempts(scene, result, receipt, store)
     yield from _follows(scene, result, receipt, store)
     yield from params_findings(tree, scene.manifest, receipt, host)
@@ -164,6 +186,17 @@ def _against(scene: Scene, result: HostResult, receipt: Receipt, store: str) -> 
     yield from taken_findings(tree, store, receipt, sha256, host)
     if baseline is not None:
         yield from rebased_findings(baseline, receipt, records, day=scene.day, host=host)
+
+
+def _clock(scene: Scene, result: HostResult, receipt: Receipt) -> Iterator[Finding]:
+    """Yield a finding where a clock was wrong, here or there: terms of records and keys are told by it."""
+    begun, ended = receipt.header.started_utc, receipt.run.finished_utc
+    if ended[:19] < begun[:19]:
+        text = f"{result.path}: finished {ended}, before it started, {begun}"
+        yield undecided("clock", f"{text}: the clock of {result.host} was moved; measure again", result.host)
+    elif ended[:10] > scene.day:
+        text = f"{result.path}: finished {ended}, and it is judged on {scene.day}"
+        yield undecided("clock", f"{text}: one of the two clocks is wrong", result.host)
 
 
 def _follows(scene: Scene, result: HostResult, receipt: Receipt, store: str) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ from lqw.release.host import HostResult, Scene, verify_host
 from lqw.release.identity import code_findings
 from lqw.release.manifest import PARAMS, find_manifest, signers_at, version_of
 from lqw.release.parity import parity_findings
+from lqw.release.places import HOSTS, moved_findings, named_stores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["TagVerdict", "verify_tag"]
 
 REPORTS = "reports"
+_NO_REF = re.compile(r"^[-./]|[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|[./]$|\.lock(/|$)")  # git check-ref-format
 _ATTEMPT = r"(?:\.attempt[1-9]\d*)?\.json"
 _OUTCOMES = {
     Exit.PASS: Outcome.PASS,
@@ -118,12 +120,16 @@ def verify_tag(
         A shallow clone, an unknown commit, or a name that no tag can have.
     ParamsError
         The release file, or a host file, is malformed.
+    IntegrityError
+        What stands under that name is no tag of one commit.
     """
     if repository.shallow:
         raise UsageError(
             f"{repository.root}: a shallow clone does not hold the history that a verdict needs",
             remedy="git fetch --unshallow --tags (actions/checkout: fetch-depth: 0)",
         )
+    if not name or _NO_REF.search(name):
+        raise UsageError(f"{name!r}: no tag can have that name", remedy="a v and the version, such as v0.69.4")
     version = version_of(name)
     tag = repository.tag(name)
     commit = repository.commit(at) if at is not None else tag.commit if tag else repository.commit("HEAD")
@@ -142,18 +148,23 @@ def verify_tag(
 def _judge(
     repository: Repository, tree: Tree, manifest: Manifest, judged: TagVerdict, policy: str | None
 ) -> TagVerdict:
-    roots = sorted({str(PurePosixPath(store).parent) for store in manifest.stores.values()})
+    places = {host: str(PurePosixPath(store).parent) for host, store in manifest.stores.items()}
+    roots = sorted(set(places.values()))
     chosen = tree if policy is None else repository.tree(_policy(repository, policy))
-    changes = repository.changes([judged.commit], roots)
+    changes = repository.changes([judged.commit], [*roots, HOSTS])
     scene = Scene(tree, changes, manifest, signers_at(chosen), judged.day)
     hosts = tuple(verify_host(scene, host) for host in manifest.release.hosts)
     aside = [f"{one}/" for one in (*roots, REPORTS, PARAMS)]
     code, unknown = code_findings(repository, manifest.release.subject.commit, judged.commit, aside)
     parity = parity_findings(tree, manifest.release, hosts)
-    lost = list(_lost(repository, scene, judged, roots))
+    lost = [
+        *_lost(repository, scene, judged, roots),
+        *moved_findings(repository, judged.commit, named_stores(repository, changes), places),
+    ]
     found = [*(one for host in hosts for one in host.findings), *code, *parity, *lost]
+    own = ["who may sign: read from the judged commit itself; --policy names the protected branch"] * (policy is None)
     notes = [text for host in hosts if host.verified for text in host.verified.not_checked if text != EMBEDDED]
-    return _with(judged, found, manifest.path, hosts, (*unknown, *notes))
+    return _with(judged, found, manifest.path, hosts, (*unknown, *own, *notes))
 
 
 def _policy(repository: Repository, name: str) -> str:
@@ -180,6 +191,7 @@ def _with(
 
 def _lost(repository: Repository, scene: Scene, judged: TagVerdict, roots: list[str]) -> Iterator[Finding]:
     """Yield receipts that the tag's history once held and the tag does not, and attempts that stand elsewhere only."""
+    everywhere = repository.changes(["--all", "HEAD"], roots)
     for host, store in scene.manifest.stores.items():
         try:
             kept = scene.tree.files(store)
@@ -195,9 +207,7 @@ def _lost(repository: Repository, scene: Scene, judged: TagVerdict, roots: list[
             yield invalid("lost", f"{path}: deleted in commit {commit[:12]}; receipts are kept for ever", host)
         mine = re.compile(re.escape(f"{store}/{receipt_name(judged.version)[:-5]}") + _ATTEMPT)
         elsewhere: dict[str, Change] = {
-            f"{one.path} {one.new}": one
-            for one in repository.changes(["--branches", "--remotes", "--tags", "HEAD"], roots)
-            if one.status != "D" and mine.fullmatch(one.path)
+            f"{one.path} {one.new}": one for one in everywhere if one.status != "D" and mine.fullmatch(one.path)
         }
         for one in elsewhere.values():
             if one.path not in kept:

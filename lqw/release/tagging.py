@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ MARK = "# lqw: pre-push hook"
 _LINE = re.compile(r"^lqw-receipt (?P<host>[a-z0-9._-]+) (?P<sha256>[0-9a-f]{64})$", re.MULTILINE)
 _HOOK = """#!/bin/sh
 {mark}; it verifies every v* tag that leaves this clone. Made by: lqw hooks install
-exec "{python}" -c 'from lqw.cli.app import main; main()' hooks pre-push "$@"
+exec {python} -P -c 'from lqw.cli.app import main; main()' hooks pre-push "$@"
 """
 
 
@@ -53,7 +54,7 @@ def make_tag(repository: Repository, name: str, *, at: str | None, policy: str |
     Blocked
         The verdict is not PASS; its exit status is the verdict's.
     """
-    if not re.fullmatch(r"v\d[0-9A-Za-z.+_-]{0,63}", name):
+    if not re.fullmatch(r"v[0-9][0-9A-Za-z.+_-]{0,63}", name):
         raise UsageError(f"{name}: not a release's tag", remedy="a v and the version, such as v0.69.4")
     if repository.tag(name) is not None:
         raise UsageError(
@@ -74,7 +75,7 @@ def tag_findings(repository: Repository, name: str, verdict: TagVerdict) -> Iter
     if tag is None:
         yield f"{name}: there is no such tag here"
         return
-    if not tag.day:
+    if not tag.annotated:
         yield f"{name}: not annotated; make it with: lqw tag {name}"
         return
     named = {found["host"]: found["sha256"] for found in _LINE.finditer(tag.message)}
@@ -138,6 +139,6 @@ def install_hook(repository: Repository) -> Path:
         remedy = 'call lqw in it, with its standard input: lqw hooks pre-push "$@"'
         raise UsageError(f"{place}: another hook is there", remedy=remedy)
     place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(_HOOK.format(mark=MARK, python=sys.executable), encoding="utf-8")
+    place.write_text(_HOOK.format(mark=MARK, python=shlex.quote(sys.executable)), encoding="utf-8")
     place.chmod(0o755 if os.name == "posix" else 0o666)
     return place

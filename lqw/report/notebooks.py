@@ -40,6 +40,7 @@ _CONTENT_TOO = re.compile(
     r"<(script|style|iframe|object|template|noscript)\b.*?(</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL
 )
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]+")
+_SHARE = re.compile(r"(\d) %")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -92,6 +93,11 @@ def plain(text: str) -> str:
     return text if len(text) <= MAX_OUTPUT_CHARS else text[:MAX_OUTPUT_CHARS] + "\n… (cut)"
 
 
+def _unbroken(value: object) -> object:
+    """Keep a share and its sign on one line of a phone; ready-made markup (code, prose, plots) stays as it is."""
+    return _SHARE.sub("\\1\N{NO-BREAK SPACE}%", value) if type(value) is str else value
+
+
 class ReportExporter(HTMLExporter):
     """nbconvert's HTML exporter with this project's template, autoescaping, and no address of any network."""
 
@@ -114,6 +120,7 @@ class ReportExporter(HTMLExporter):
         environment.trim_blocks = environment.lstrip_blocks = True
         environment.filters["plain"] = plain
         environment.filters["shown"] = shown
+        environment.finalize = _unbroken
         return environment
 
 

@@ -6,6 +6,7 @@ import math
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from lqw.metrics.digits import percent
 from lqw.outcomes import Purpose
 from lqw.report import words
 
@@ -69,7 +70,7 @@ def calibration(facts: Facts) -> Pairs:
         elif isinstance(said, int) and not unit:
             text = f"{said:,}"  # a count has no decimals
         elif unit == "share":
-            text = words.percent(said)
+            text = percent(said)
         else:
             text = words.value(float(said), unit).strip()
         out.append((title, text))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lqw.metrics.digits import percent
 from lqw.report import reproduce, tables, words
 from lqw.report.words import KINDS, Kind
 
@@ -129,7 +130,7 @@ def margin(facts: Facts) -> tuple[str, float]:
     policy = facts.plan.get("policy", {})
     letter = spec.get("letter") or policy.get("margin_class") or "A"
     fraction = float(spec.get("fraction") or policy.get("margin") or 0.10)
-    text = f"Margin class {letter}: a PASS excludes, row by row, a loss of {words.percent(fraction)} against the floor."
+    text = f"Margin class {letter}: a PASS excludes, row by row, a loss of {percent(fraction)} against the floor."
     if reason := spec.get("reason"):
         text += f" Why this class: {reason}"
     return text, fraction

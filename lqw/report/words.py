@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lqw.metrics import Family, RowId
+from lqw.metrics.digits import percent
 from lqw.outcomes import RowVerdict, TargetState
 from lqw.verdict.rows import BLOCKING
 
@@ -114,20 +115,13 @@ def ratio(x: float | None) -> str:
     return f"{number(x)}×" if x >= 9.995 or x < 0.1 else f"{x:.2f}×"  # noqa: PLR2004 - two decimals between
 
 
-def percent(fraction: float) -> str:
-    """Return ``21 %`` or, below ten, ``2.1 %``."""
-    scaled = abs(fraction) * 100
-    return f"{scaled:.0f} %" if scaled >= 9.95 else f"{scaled:.1f} %"  # noqa: PLR2004 - two digits are enough
-
-
 def change(x: float | None) -> str:
     """Return the relative change a ratio means, signed: ``−46 %``, tenfold and more ``66-fold``; a dash without one."""
     if x is None or not math.isfinite(x):
         return "–"
     if x >= 10:  # noqa: PLR2004 - +6530 % is harder to read than 66-fold
         return f"{x:,.0f}-fold"
-    sign = "" if abs(x - 1) < 0.0005 else "−" if x < 1 else "+"  # noqa: PLR2004 - shown as 0.0 %
-    return sign + percent(x - 1)
+    return percent(x - 1, signed=True)
 
 
 def band(fraction: float | None) -> str:

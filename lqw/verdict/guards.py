@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lqw.metrics import Family, RowId
+from lqw.metrics.digits import percent
 from lqw.noise.boundaries import row_alpha
 from lqw.noise.quantiles import t_isf
 from lqw.noise.shrink import shrink
@@ -99,7 +100,7 @@ def comparator_history(
         moved = mean - float(np.median(means))
         suspect = abs(moved) > allowed
         text = f"comparator of {row} is at {math.exp(moved):.2f}× its own history ({len(points)} sessions)"
-        text += f", more than ±{math.expm1(allowed):.0%}: what it divides cannot be judged" if suspect else ""
+        text += f", more than ±{percent(math.expm1(allowed))}: what it divides cannot be judged" if suspect else ""
         effect: Effect = "undecided" if suspect else "none"
         numbers = {"ratio": math.exp(moved), "allowed": allowed, "sessions": float(len(points))}
         out.append(
@@ -137,8 +138,8 @@ def null_control(data: Mapping[RowId, RowData], policy: Policy, *, m: int) -> li
 
 def _null_finding(row: RowId, apart: float, limit: float) -> GuardFinding:
     fires = abs(apart) > limit
-    text = f"comparator against itself, odd and even starts: {row} differs by {math.expm1(abs(apart)):.1%}"
-    text += f" (limit {math.expm1(limit):.1%})"
+    text = f"comparator against itself, odd and even starts: {row} differs by {percent(math.expm1(abs(apart)))}"
+    text += f" (limit {percent(math.expm1(limit))})"
     text += ": the run cannot tell two engines apart" if fires else ""
     return GuardFinding(
         guard="null_control",

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lqw.metrics import Family, RowId
+from lqw.metrics.digits import percent
 from lqw.noise.pairs import log_ratio
 from lqw.noise.rows import Call, Reference, RowBand, RowData, RowReferences
 from lqw.outcomes import Purpose, Reason, RowState, RowVerdict
@@ -138,7 +139,8 @@ def _verdict(judged: Judged) -> tuple[RowVerdict, str]:
     """Decide, in the order of STATISTICS §6: reference, comparator, then the row itself."""
     band, floor = judged.band, judged.references.floor
     if judged.purpose is Purpose.ADOPT:
-        return RowVerdict.NEW, f"{math.exp(band.estimate):.2f}× the comparator, pair SD {band.sd:.1%}, {band.n} pairs"
+        noise = f"pair SD {percent(band.sd)}, {band.n} pairs"
+        return RowVerdict.NEW, f"{math.exp(band.estimate):.2f}× the comparator, {noise}"
     if floor is None:
         return RowVerdict.MISSING_FLOOR, judged.no_floor
     if judged.suspect:
@@ -190,7 +192,9 @@ def change_of(row: RowId, delta: float, release: str) -> str:
 
 def _against(row: RowId, band: RowBand, floor: Reference) -> str:
     folded = " raised to the target it met" if band.folded else ""
-    numbers = f"floor {math.exp(band.floor or 0.0):.2f}{folded}, band ±{band.band_fraction or 0.0:.0%}, {band.n} pairs"
+    numbers = (
+        f"floor {math.exp(band.floor or 0.0):.2f}{folded}, band ±{percent(band.band_fraction or 0.0)}, {band.n} pairs"
+    )
     return f"{change_of(row, band.delta_floor or 0.0, floor.release)} ({numbers})"
 
 
@@ -205,7 +209,7 @@ def _against_last(judged: Judged) -> str:
 def _open(judged: Judged) -> str:
     band, policy = judged.band, judged.policy
     could = -math.expm1(band.lower or 0.0)
-    text = f"a loss of {could:.0%} cannot be excluded, margin {policy.margin:.0%}"
+    text = f"a loss of {percent(could)} cannot be excluded, margin {percent(policy.margin)}"
     if judged.needing:
         return f"{text}; more pairs are wanted"
     need = _pairs_needed(band, judged)

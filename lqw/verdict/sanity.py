@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from lqw.metrics.digits import percent
 from lqw.noise.quantiles import norm_isf
 from lqw.outcomes import Arm, Purpose
 from lqw.verdict.results import GuardFinding
@@ -47,7 +48,7 @@ def drift(data: Mapping[RowId, RowData], starts: Sequence[StartRecord], policy: 
         slope, low, high = theil_sen(at, np.array(pairs.d))
         total = float(slope * (at.max() - at.min()))
         if (low > 0 or high < 0) and abs(total) > policy.margin / 2:
-            text = f"{row}: the ratio moved by {math.expm1(total):+.0%} over the run (Theil–Sen)"
+            text = f"{row}: the ratio moved by {percent(math.expm1(total), signed=True)} over the run (Theil–Sen)"
             out.append(_flag("drift", row, text, {"total": total}))
     return out
 
@@ -73,7 +74,7 @@ def dispersion(data: Mapping[RowId, RowData], policy: Policy, purpose: Purpose) 
     for row, pairs in data.items():
         sd = float(np.std(pairs.d, ddof=1))
         if sd > policy.margin:
-            text = f"{row}: pairs scatter by {sd:.0%} (SD), more than the margin of {policy.margin:.0%}"
+            text = f"{row}: pairs scatter by {percent(sd)} (SD), more than the margin of {percent(policy.margin)}"
             finding = _flag("dispersion", row, text, {"sd": sd})
             out.append(finding.model_copy(update={"effect": "undecided"}) if purpose is Purpose.ADOPT else finding)
     return out

@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lqw.metrics.digits import percent
 from lqw.outcomes import Outcome, Purpose, RowVerdict
 from lqw.verdict.rows import BLOCKING
 
@@ -137,7 +138,7 @@ def sentence_of(plan: Plan, outcome: Outcome, findings: Findings, counts: Counts
         return f"FLOOR: all {counts.measured} rows of {plan.release} measured with {pairs} pairs each, nothing gated."
     told = [*findings.first, *_grouped(findings.undecided, plan.policy.margin)]
     if counts.measured == 0 and outcome is Outcome.UNDECIDED:
-        told.insert(0, f"nothing valid was measured ({counts}), and zero rows never {_verb(plan)}")
+        told.insert(0, f"nothing valid was measured, and zero rows never {_verb(plan)}")
     more = len(told) - NAMED
     return f"{outcome}: {'; '.join(told[:NAMED])}{f'; and {more} more' if more > 0 else ''}."
 
@@ -158,15 +159,22 @@ def _grouped(rows: Sequence[RowResult], margin: float) -> list[str]:
             continue
         names = ", ".join(str(row.row) for row in members[:NAMED])
         more = f" and {len(members) - NAMED} more" if len(members) > NAMED else ""
-        said = text or _SUMMED[verdict](members, margin)
+        said = _SUMMED[verdict](members, margin) if verdict in _SUMMED else _brief(text)
         out.append(f"{len(members)} rows {verdict} ({names}{more}): {said}")
     return out
+
+
+def _brief(text: str) -> str:
+    """Say where tokens part, and leave to the reasons which they were: a banner is read in three seconds."""
+    where, parts, _ = text.partition(" differs: ")
+    return f"{where} differs" if parts else text
 
 
 def _open(rows: Sequence[RowResult], margin: float) -> str:
     """Say of many inconclusive rows what none of them can exclude, and what would decide them."""
     worst = min(rows, key=lambda row: row.lower_ratio or 0.0)
-    text = f"losses of up to {1 - (worst.lower_ratio or 0.0):.0%} ({worst.row}) cannot be excluded, margin {margin:.0%}"
+    loss = percent(1 - (worst.lower_ratio or 0.0))
+    text = f"losses of up to {loss} ({worst.row}) cannot be excluded, margin {percent(margin)}"
     needs = [row.pairs_needed for row in rows if row.pairs_needed is not None]
     if needs:
         text += f"; about {max(needs)} pairs would decide {'all' if len(needs) == len(rows) else len(needs)} of them"
@@ -191,6 +199,6 @@ def _passed(plan: Plan, counts: Counts, rows: Sequence[RowResult]) -> str:
     weakest = min(gating, key=lambda row: row.lower_ratio or 0.0)
     improved = [row.row.short for row in rows if row.verdict is RowVerdict.IMPROVED]
     text = f"{counts.gating} of {counts.planned} rows of {plan.release} hold their floors"
-    text += f"; the largest loss that cannot be excluded is {max(1 - (weakest.lower_ratio or 0.0), 0.0):.0%} "
-    text += f"({weakest.row}), margin class {plan.policy.margin_class} allows {plan.policy.margin:.0%}"
+    text += f"; the largest loss that cannot be excluded is {percent(max(1 - (weakest.lower_ratio or 0.0), 0.0))} "
+    text += f"({weakest.row}), margin class {plan.policy.margin_class} allows {percent(plan.policy.margin)}"
     return text + (f"; improved: {', '.join(improved)}" if improved else "")

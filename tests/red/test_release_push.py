@@ -102,6 +102,17 @@ def test_a_tag_without_a_receipt_does_not_reach_the_remote(scratch):
     assert remote_tags(scratch) == []
 
 
+def test_the_hook_runs_no_code_of_the_repository_that_is_pushed(scratch):
+    """A module of the pushed tree by the name of one that lqw imports would answer in its place."""
+    for name in ("json.py", "yaml.py", "pydantic.py", "lqw/__init__.py", "lqw/cli/__init__.py"):
+        scratch.write(name, "import os\nos._exit(0)\n")
+    install_hook(Repository(scratch.root))
+    scratch.git("tag", "-a", "v1.2.0", "-m", "unmeasured")
+    status, said = push(scratch, "v1.2.0")
+    assert (status != 0, "is of release 1.2.0" in said) == (True, True), said
+    assert remote_tags(scratch) == []
+
+
 def test_the_hook_lets_branches_and_other_tags_go(scratch):
     install_hook(Repository(scratch.root))
     scratch.git("tag", "nightly")

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from lqw.canonical import canonical_bytes, loads_strict, sha256_bytes
-from lqw.errors import Exit, IntegrityError, UsageError
+from lqw.errors import Exit, ParamsError, UsageError
 from lqw.outcomes import Purpose
 from lqw.ratchet import RebaseRecord, baseline_to_json, parse_baseline, point_of, rebase
 from lqw.receipt import verify_receipt
@@ -343,8 +343,9 @@ def test_links_and_ways_out_of_the_repository_are_refused(measured, tmp_path):
     host = measured.root / "params/hosts/lambda.yaml"
     host.write_text(host.read_text() + "receipts: ../../elsewhere\n")
     measured.commit("a way out")
-    with pytest.raises(IntegrityError, match="not a path inside the repository"):
+    with pytest.raises(ParamsError, match="not a folder inside the repository") as caught:
         judge(measured)
+    assert (caught.value.file, caught.value.field) == ("params/hosts/lambda.yaml", "receipts")
 
 
 def test_a_shallow_clone_says_so(passed, tmp_path):

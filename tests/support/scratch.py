@@ -119,10 +119,21 @@ class Scratch:
         self.write(f"receipts/parity/{host}/{MODEL}.m1.json", json.dumps(record))
         self.write(f"receipts/parity/{host}/{MODEL}.serving.json", json.dumps(witness))
 
-    def measure(self, version, *, host="lambda", purpose=Purpose.GATE, binary=None, commit=None, baseline=True, **run):
+    def measure(
+        self,
+        version,
+        *,
+        host="lambda",
+        purpose=Purpose.GATE,
+        binary=None,
+        commit=None,
+        baseline=True,
+        store="receipts",
+        **run,
+    ):
         """Measure a version and store the receipt, and what it moves; return its path. Nothing is committed."""
         params = load_params(self.root / f"params/{version}.yaml", host=host)
-        store = Store(self.root / "receipts")
+        store = Store(self.root / store)
         self.seed += 1
         made = synthetic_run(
             params, purpose, seed=run.pop("seed", self.seed), binary=binary or version,

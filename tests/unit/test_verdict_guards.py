@@ -268,7 +268,7 @@ def test_a_ratio_that_drifts_over_the_run_is_flagged():
     row, drifting = _data("decode", trend, tuple([50.0 + 0.01 * i for i in range(9)]))
     (found,) = drift({row: drifting}, starts, POLICY)
     assert (found.guard, found.effect) == ("drift", "flag")
-    assert "+49%" in found.text
+    assert "+49 %" in found.text
     row, calm = _data("decode", trend[::-1][:4], (50.0, 50.1, 50.2, 50.3))
     assert drift({row: calm}, starts, POLICY) == []  # four pairs say nothing
 

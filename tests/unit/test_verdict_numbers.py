@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from lqw.metrics import RowId
+from lqw.metrics.digits import percent
 from lqw.noise import Reference, RowBand, RowData, RowReferences, band_table
 from lqw.noise.pairs import log_ratio
 from lqw.noise.shrink import shrink
@@ -97,7 +98,7 @@ def test_the_null_control_s_limit_by_hand(n):
     assert found.subject == f"m{worst}/decode"
     assert found.text == (
         f"comparator against itself, odd and even starts: m{worst}/decode differs by "
-        f"{math.expm1(abs(apart[worst])):.1%} (limit {math.expm1(limits[worst]):.1%})"
+        f"{percent(math.expm1(abs(apart[worst])))} (limit {percent(math.expm1(limits[worst]))})"
     )
 
 
@@ -112,7 +113,7 @@ def test_memory_has_its_own_smallest_noise_in_the_null_control():
 def test_a_null_control_that_fires_is_the_run_s_not_a_row_s():
     (found,) = null_control(_table(_data("m/decode", (65.0, 50.0) * 4)), POLICY, m=1)
     assert (found.subject, found.effect) == ("run", "undecided")
-    assert "m/decode differs by 30.0%" in found.text
+    assert "m/decode differs by 30 %" in found.text
     assert found.text.endswith("): the run cannot tell two engines apart")
 
 
@@ -132,7 +133,7 @@ def test_drift_needs_five_pairs(n, fires):
     assert bool(found) is fires
     if fires:
         assert found[0].numbers["total"] == pytest.approx(-0.08, abs=0.002)
-        assert found[0].text == "m/decode: the ratio moved by -8% over the run (Theil–Sen)"
+        assert found[0].text == "m/decode: the ratio moved by −7.7 % over the run (Theil–Sen)"
 
 
 @pytest.mark.parametrize(("total", "fires"), [(0.045, False), (0.055, True), (-0.045, False), (-0.055, True)])
@@ -391,7 +392,7 @@ def test_a_comparator_that_moved_says_by_how_much_it_may():
     points = (ComparatorPoint(release="r", mean=math.log(49.1) + 0.2, sd=0.001, n=3),)
     (found,) = comparator_history(_table(row), {row.row: points}, POLICY)
     assert found.text == (
-        "comparator of m/decode is at 0.82× its own history (1 sessions), more than ±5%: what it divides cannot be judged"
+        "comparator of m/decode is at 0.82× its own history (1 sessions), more than ±5.1 %: what it divides cannot be judged"
     )
 
 

@@ -51,7 +51,7 @@ def test_an_equal_release_passes_at_the_first_look(standing):
     assert {row.n for row in judgement.rows} == {3}
     assert str(judgement.counts) == "rows: planned 8, measured 8, gating 8, void 0, failed 0"
     assert judgement.sentence.startswith("PASS: 8 of 8 rows of 1.1.0 hold their floors")
-    assert "margin class D allows 40%" in judgement.sentence
+    assert "margin class D allows 40 %" in judgement.sentence
 
 
 def test_a_one_token_prefill_is_red_on_the_right_rows_at_the_first_look(standing):
@@ -105,7 +105,7 @@ def test_open_rows_want_two_more_pairs_until_the_last_look():
     assert {row.n for row in last} == {9}
     assert {row.look for row in last} == {3}
     for row in last:
-        assert "cannot be excluded, margin 10%" in row.text
+        assert "cannot be excluded, margin 10 %" in row.text
         assert (row.pairs_needed is None) == ("more pairs alone will not decide it" in row.text)
     assert judgement.exit_status is Exit.UNDECIDED
 
