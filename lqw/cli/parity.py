@@ -20,6 +20,7 @@ from lqw.cli.parity_shared import (
     Thresholds,
     end,
     floors_of,
+    host_of,
     named,
     prompt_of,
     ready,
@@ -87,12 +88,14 @@ def blessed(
     """Judge both receipts of the blessed model on every host; a missing one is RED."""
     from lqw.parity import UnderTest, judge_blessed
     from lqw.parity.files import load_blessed, load_thresholds, reader_below
+    from lqw.parity.hardware import utc_now
 
     base = root or root_of()
-    spec = load_blessed(blessed_file or base / BLESSED)
-    floors = load_thresholds(thresholds or base / THRESHOLDS)
+    home = base if (base / "params/parity").is_dir() else root_of()
+    spec = load_blessed(blessed_file or home / BLESSED)
+    floors = load_thresholds(thresholds or home / THRESHOLDS)
     under_test = None if binary_sha256 is None else UnderTest(dict.fromkeys(spec.hosts, binary_sha256))
-    verdict = judge_blessed(spec, floors, reader_below(base), under_test=under_test)
+    verdict = judge_blessed(spec, floors, reader_below(base), under_test=under_test, day=utc_now()[:10])
     end(verdict.lines, verdict.to_json(), verdict.exit_status, as_json=as_json)
 
 
@@ -124,14 +127,14 @@ def witness(
     from lqw.parity.start import Wanted, attached, find_model, started
     from lqw.parity.witness import take_witness
 
-    bands, text, on = _bands(c), prompt_of(prompt), compute_named(compute)
+    bands, text, on, called = _bands(c), prompt_of(prompt), compute_named(compute), host_of(host)
     path, sha256 = find_model(gguf, Path("runs/models"))
     settings: dict[str, bool | int | float | str] = {} if threads is None else {"threads": threads}
     spec = EngineSpec(engine=engine, binary=binary, settings=settings)
     log_path = out.with_name(f".{out.name}.log")
     ready(out)
     wanted = Wanted(spec, path, max(bands), tokens + len(text.encode()), on, log_path)
-    context = nullcontext(attached(engine, port, on, log)) if port is not None else started(wanted)
+    context = nullcontext(attached(engine, port, on, log, (path, sha256))) if port is not None else started(wanted)
     with context as target:
         ids = target.tokenize(text)
         form = take_witness(
@@ -139,7 +142,7 @@ def witness(
             Prompt(tuple(ids), text),
             bands,
             tokens=tokens,
-            host=host,
+            host=called,
             model={"path": path.name, "sha256": sha256},
         )
     log_path.unlink(missing_ok=True)

@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lqw.cli.options import compute_named
-from lqw.cli.parity_shared import PROMPTS, Gguf, Host, Json, Model, Thresholds, end, floors_of, named, prompt_of, ready
+from lqw.cli.parity_shared import (
+    PROMPTS,
+    Gguf,
+    Host,
+    Json,
+    Model,
+    Thresholds,
+    end,
+    floors_of,
+    host_of,
+    named,
+    prompt_of,
+    ready,
+)
 
 if TYPE_CHECKING:
     from lqw.parity.envelope import Taken
@@ -45,7 +58,7 @@ def record(
     from lqw.parity.hardware import utc_now
     from lqw.parity.start import find_model
 
-    floors, text, name = floors_of(thresholds), prompt_of(prompt), named(model)
+    floors, text, name, called = floors_of(thresholds), prompt_of(prompt), named(model), host_of(host)
     path, sha256 = find_model(gguf, Path("runs/models"))
     subject = EngineSpec(engine=engine, binary=binary, settings=_settings(settings, "--set"))
     ready(out)
@@ -59,7 +72,7 @@ def record(
         )
         sides = [(subject, compute_named(compute)), (other, compute_named(against_compute or "cpu"))]
         taken = _by_logprobs(sides, path, text, positions, out)
-    form = envelope(taken, model=name, file=path.name, model_sha256=sha256, host=host, now_utc=utc_now())
+    form = envelope(taken, model=name, file=path.name, model_sha256=sha256, host=called, now_utc=utc_now())
     write_atomic(out, canonical_bytes(form))
     verdict = judge_record(form, model=name, thresholds=floors)
     end((_taken_line(taken), verdict.line), verdict.to_json(), verdict.exit_status, as_json=as_json)

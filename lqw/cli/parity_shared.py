@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,7 @@ __all__ = [
     "Thresholds",
     "end",
     "floors_of",
+    "host_of",
     "named",
     "prompt_of",
     "ready",
@@ -58,6 +60,19 @@ def named(model: str) -> str:
     if not model.strip():
         raise UsageError("--model is blank", remedy="name the model, such as --model qwen3.5-9b")
     return model.strip()
+
+
+def host_of(said: str) -> str:
+    """Return the one name of a host, whichever of its aliases was said; UsageError where no host can be called so."""
+    from lqw.errors import UsageError
+    from lqw.params.loading import host_named
+    from lqw.params.parity import HOST
+
+    folder = root_of() / "params"
+    host = host_named(said.strip(), sorted(path.stem for path in folder.glob("hosts/*.yaml")), folder)
+    if re.fullmatch(HOST, host) is None:
+        raise UsageError(f"--host {said!r}: no name of a host", remedy="one of params/hosts, such as --host lambda")
+    return host
 
 
 def floors_of(thresholds: Path | None) -> ThresholdsSpec:

@@ -27,6 +27,7 @@ CYCLE_SHARE = 0.5  # … that fill half of the answer
 BROKEN_SHARE = 0.10  # of the characters
 ECHO_CHARACTERS = 24  # less than this of a prompt may well be how its continuation begins
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+MOST_CUT = 3  # replacement characters that one character cut short can leave: a byte each, of four at most
 ENDED = frozenset({"stop", "eos", "word"})  # finish words that say the model itself ended
 
 
@@ -87,8 +88,11 @@ def _cycle(answer: Answer, want: int, prompt: str) -> Finding:
 
 def _empty(answer: Answer, want: int, prompt: str) -> Finding:
     del want, prompt
-    empty = not answer.text.strip() and not answer.ids
-    return Finding("empty", "void" if empty else "ok", "no token and no text" if empty else "has tokens or text")
+    if answer.text.strip():
+        return Finding("empty", "ok", "has tokens or text")
+    if not answer.ids:
+        return Finding("empty", "void", "no token and no text")
+    return Finding("empty", "flag", f"{len(answer.ids)} tokens, none of them to be seen")
 
 
 def _length(answer: Answer, want: int, prompt: str) -> Finding:
@@ -103,7 +107,9 @@ def _length(answer: Answer, want: int, prompt: str) -> Finding:
 
 def _replacement(answer: Answer, want: int, prompt: str) -> Finding:
     del want, prompt
-    whole = answer.text.rstrip(REPLACEMENT)  # the token limit may cut a character in two: that one is no fault
+    whole = answer.text  # the token limit may cut its last character in two: that one is no fault
+    for _ in range(MOST_CUT):
+        whole = whole.removesuffix(REPLACEMENT)
     count = whole.count(REPLACEMENT)
     state: Literal["ok", "flag", "void"] = "ok" if not count else "flag"
     if count > BROKEN_SHARE * len(whole) or (answer.text and not whole):
@@ -113,7 +119,7 @@ def _replacement(answer: Answer, want: int, prompt: str) -> Finding:
 
 def _echo(answer: Answer, want: int, prompt: str) -> Finding:
     del want
-    text, asked = answer.text.strip(), prompt.strip()
+    text, asked = (" ".join(words.split()) for words in (answer.text, prompt))  # a tokenizer may change blanks
     common = min(len(text), len(asked))
     echoed = common >= ECHO_CHARACTERS and text[:common] == asked[:common]
     return Finding("echo", "void" if echoed else "ok", "begins with the prompt" if echoed else "is not the prompt")

@@ -164,7 +164,7 @@ def load_params(path: Path | str, *, host: str | None = None) -> Params:
     release = parse_spec(ReleaseSpec, path, files, root, remedy="name a readable release YAML")
     chosen = host or (release.hosts[0] if len(release.hosts) == 1 else None)
     if chosen is not None:
-        chosen = _named(chosen, release.hosts, root)
+        chosen = host_named(chosen, release.hosts, root)
     if chosen is None or chosen not in release.hosts:
         raise ParamsError(
             file=str(path),
@@ -229,7 +229,7 @@ def load_params(path: Path | str, *, host: str | None = None) -> Params:
     )
 
 
-def _named(said: str, hosts: list[str], root: Path) -> str:
+def host_named(said: str, hosts: list[str], root: Path) -> str:
     """Return the one name of a host that is called by an alias, in whatever case; what is none of them stays itself."""
     for name in hosts:
         if said == name:

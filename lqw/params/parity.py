@@ -8,9 +8,10 @@ from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from lqw.params.strict import Strict
 
-__all__ = ["BlessedSpec", "ParityParams", "ReceiptsSpec", "ThresholdSpec", "ThresholdsSpec"]
+__all__ = ["HOST", "BlessedSpec", "ParityParams", "ReceiptsSpec", "ThresholdSpec", "ThresholdsSpec"]
 
-Host = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
+HOST = r"^[a-z0-9][a-z0-9._-]{0,63}$"
+Host = Annotated[str, StringConstraints(pattern=HOST)]
 
 
 class ThresholdSpec(Strict):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lqw.errors import Exit
 from lqw.parity.commits import commit_of, same_commit
-from lqw.parity.judge import judge_record
+from lqw.parity.judge import judge_record, moment_of
 from lqw.parity.serving import judge_serving
-from lqw.parity.verdict import ParityVerdict, Word, file_name, is_sha256, shown, told
+from lqw.parity.verdict import ParityVerdict, Refusal, Word, file_name, is_sha256, shown, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -119,6 +120,18 @@ def _foreign(receipt: object, host: str, file: str, kind: str) -> str | None:
     return None
 
 
+def _ahead(receipt: dict[str, Any], day: str) -> str | None:
+    """Return why a receipt's day cannot be: it lies after the day on which it is judged, by more than zones explain."""
+    try:
+        taken = moment_of("generated_at", receipt)
+    except Refusal as refused:
+        return str(refused)
+    last = dt.date.fromisoformat(day) + dt.timedelta(days=1)
+    if taken is None or taken.astimezone(dt.UTC).date() <= last:
+        return None
+    return f"the receipt is dated {taken.date()}, which is after {day}: some clock was wrong, so take it again"
+
+
 def _model_sha256(receipt: object, kind: str) -> str | None:
     inner = receipt.get("model" if kind == "serving" else "provenance") if isinstance(receipt, dict) else None
     value = inner.get("sha256" if kind == "serving" else "model_sha256") if isinstance(inner, dict) else None
@@ -132,6 +145,7 @@ def judge_blessed(
     *,
     under_test: UnderTest | None = None,
     hosts: Sequence[str] | None = None,
+    day: str | None = None,
 ) -> BlessedVerdict:
     """Judge the blessed model on every host it is blessed for.
 
@@ -146,6 +160,8 @@ def judge_blessed(
         The program under test; a receipt of another one is STALE and does not count.
     hosts : sequence of str, optional
         Which hosts need receipts, where these are not those of the blessing.
+    day : str, optional
+        When (``YYYY-MM-DD``, UTC) they are judged: a receipt that is dated later does not count.
     """
     faults = []
     if not blessed.model.strip():
@@ -158,7 +174,10 @@ def judge_blessed(
     for host in wanted if not faults else []:
         for kind in KINDS:
             cell, receipt = _cell(blessed, thresholds, read, host, kind)
-            cells[host, kind] = cell = _fresh(cell, receipt, host, blessed.file, under_test)
+            cell = _fresh(cell, receipt, host, blessed.file, under_test)
+            if cell.word is Word.PASS and day and isinstance(receipt, dict) and (ahead := _ahead(receipt, day)):
+                cell = replace(cell, word=Word.UNMEASURED, reasons=(ahead,))
+            cells[host, kind] = cell
             if cell.word is Word.PASS and (sha256 := _model_sha256(receipt, kind)):
                 bytes_of[f"{host} {kind}"] = sha256
     if len(set(bytes_of.values())) > 1:
@@ -196,7 +215,12 @@ def _cell(
 
 
 def judge_release(
-    parity: ParityParams | None, read: Callable[[str], object], *, hosts: Sequence[str], under_test: UnderTest
+    parity: ParityParams | None,
+    read: Callable[[str], object],
+    *,
+    hosts: Sequence[str],
+    under_test: UnderTest,
+    day: str | None = None,
 ) -> BlessedVerdict:
     """Judge what a release needs before its tag: both receipts of its blessed model, on each of its hosts, fresh.
 
@@ -211,6 +235,8 @@ def judge_release(
     under_test : UnderTest
         Host → sha256 of the subject's binary, as its gate receipt has it (``EngineFacts.binary_sha256``), and the
         commit for hosts that are not in it (:func:`commit_of`).
+    day : str, optional
+        When the release was measured, as in :func:`judge_blessed`.
 
     Returns
     -------
@@ -219,4 +245,4 @@ def judge_release(
     """
     if parity is None:
         return BlessedVerdict("", {}, ("the release names no blessed model: parity at the serving shape is not shown",))
-    return judge_blessed(parity.blessed, parity.thresholds, read, under_test=under_test, hosts=hosts)
+    return judge_blessed(parity.blessed, parity.thresholds, read, under_test=under_test, hosts=hosts, day=day)

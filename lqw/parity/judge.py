@@ -12,7 +12,7 @@ from lqw.parity.verdict import ParityVerdict, Refusal, Shape, Word, file_name, i
 if TYPE_CHECKING:
     from lqw.params.parity import ThresholdSpec, ThresholdsSpec
 
-__all__ = ["ENVELOPE", "judge_record", "least_of"]
+__all__ = ["ENVELOPE", "judge_record", "least_of", "moment_of"]
 
 ENVELOPE = "apr-parity-receipt/v2"
 SINGLE = Shape(1, 1)
@@ -102,12 +102,12 @@ def _check_origin(record: dict[str, Any]) -> None:
     of, file = raw.get("model"), cell.get("file")
     if isinstance(of, str) and isinstance(file, str) and file_name(of) != file_name(file):
         raise Refusal(f"raw is of model {shown(of)}, the cell of file {shown(file)}")
-    begun, done = _moment("provenance.started_utc", provenance), _moment("generated_at", record)
+    begun, done = moment_of("provenance.started_utc", provenance), moment_of("generated_at", record)
     if begun is not None and done is not None and begun > done:
         raise Refusal(f"generated_at {done.isoformat()} is before the measurement began, {begun.isoformat()}")
 
 
-def _moment(name: str, holder: dict[str, Any]) -> dt.datetime | None:
+def moment_of(name: str, holder: dict[str, Any]) -> dt.datetime | None:
     """Return the moment that a field names, None where there is no such field."""
     value = holder.get(name.rpartition(".")[2])
     if value is None:

@@ -17,6 +17,7 @@ from lqw.engines.starting import start_engine
 from lqw.errors import Exit, LqwError, UsageError
 from lqw.host.ports import who_listens
 from lqw.params import EngineSpec, ModelSpec
+from lqw.parity.served import wrong_model
 from lqw.parity.witness import Target
 from lqw.samples import EngineFacts, Failure
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["EngineFailed", "Wanted", "attached", "find_model", "started"]
 
 _PACKAGE = "package:"
+_SAID = 200  # characters of a server's answer
 _MARGIN = 64  # tokens of context beside prompt and answer (MEASUREMENT, protocol 3)
 
 
@@ -87,8 +89,13 @@ def started(wanted: Wanted) -> Iterator[Target]:
         yield Target.of(outcome)
 
 
-def attached(name: str, port: int, compute: Literal["cpu", "cuda"], log_path: Path | None) -> Target:
-    """Return the target of an engine that already listens on *port* of this machine; its program is hashed."""
+def attached(
+    name: str, port: int, compute: Literal["cpu", "cuda"], log_path: Path | None, model: tuple[Path, str]
+) -> Target:
+    """Return the target of an engine that already listens on *port* of this machine.
+
+    Its program is hashed, and it must serve the bytes of *model* (path and sha256): no receipt may name others.
+    """
     engine = get_engine(name, file="--engine", field="engine")
     pids = who_listens(port)
     if len(pids) != 1:
@@ -99,9 +106,12 @@ def attached(name: str, port: int, compute: Literal["cpu", "cuda"], log_path: Pa
     with Control("127.0.0.1", port) as control:
         try:
             settings = engine.read_back(control, log_path or Path("no-log"))
+            identity = engine.identity(pids[0], settings)
         except ControlError as err:
-            raise EngineFailed(f"port {port}: {err.failure.detail}", remedy=f"is it a {name}?") from err
-    identity = engine.identity(pids[0], settings)
+            said = " ".join(err.failure.detail.split())[:_SAID]
+            raise EngineFailed(f"port {port}: {said}", remedy=f"is it a {name}?") from err
+    if (problem := wrong_model(pids[0], *model)) is not None:
+        raise UsageError(f"port {port}: {problem}", remedy="name the file it serves with --gguf, or start it with this")
     facts = EngineFacts(
         engine=engine.name,
         version=identity.version,

@@ -3,7 +3,8 @@
 llama-server: ``/slots`` is polled while the requests run (how many slots work at once), and the counters of
 ``/metrics`` bound it (``n_busy_slots_per_decode · n_decode_total`` is the number of slot-decodes; its growth over the
 growth of decodes is the mean batch). A slot can be busy without sharing a decode, so the smaller of the two counts.
-apr: its log line ``[PMAT-044] Batch m=N done`` says what each batch was when it formed.
+apr: its log line ``[PMAT-044] Batch m=N done`` says what each batch was when it formed. Only whole lines count, and not
+more requests than were sent: a log may carry somebody else's words, those of the model among them.
 """
 
 from __future__ import annotations
@@ -22,16 +23,20 @@ if TYPE_CHECKING:
 __all__ = ["Formed", "LlamaTelemetry", "LogTelemetry", "Telemetry", "formed_of", "parse_counters", "parse_log"]
 
 POLL_S = 0.01
-_BATCH = re.compile(r"\[PMAT-044\] Batch m=(\d+) done")
+_BATCH = re.compile(r"^\[PMAT-044\] Batch m=(\d{1,6}) done\b", re.MULTILINE)
 _COUNTER = re.compile(r"^llamacpp:(n_decode_total|n_busy_slots_per_decode)\s+([0-9.eE+]+)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Formed:
-    """The largest batch that formed, or None with the reason why the server does not tell."""
+    """The largest batch that formed, or None with the reason why the server does not tell.
+
+    ``requests`` is how many requests the batches held together, where that is told.
+    """
 
     batch: int | None
     detail: str
+    requests: int | None = None
 
 
 class Telemetry(Protocol):
@@ -124,7 +129,7 @@ def parse_log(text: str) -> Formed:
     batches = [int(number) for number in _BATCH.findall(text)]
     if not batches:
         return Formed(None, "the log has no line '[PMAT-044] Batch m=N done': no batch scheduler ran")
-    return Formed(max(batches), f"{len(batches)} batches in the log, largest m={max(batches)}")
+    return Formed(max(batches), f"{len(batches)} batches in the log, largest m={max(batches)}", sum(batches))
 
 
 class LogTelemetry:

@@ -102,7 +102,8 @@ def judge_band(c: int, answers: Sequence[Answer], reference: Sequence[int], form
     """Return one band of the witness from its answers and what the server says it formed. Pure.
 
     FAIL where any slot's tokens are garbage or not the reference's; UNMEASURABLE, with its reason, where requests
-    were refused, ids are missing, telemetry is silent, or no batch formed; else PASS.
+    were refused, ids are missing, telemetry is silent or tells of more requests than there were, or no batch formed;
+    else PASS.
     """
     first: Sequence[int] = next((answer.ids for answer in answers if answer.ids), [])
     slots = [_slot(answer, reference, first) for answer in answers]
@@ -122,6 +123,9 @@ def judge_band(c: int, answers: Sequence[Answer], reference: Sequence[int], form
         result, reason = "UNMEASURABLE", "the engine gives no token ids to compare"
     elif formed.batch is None:
         result, reason = "UNMEASURABLE", formed.detail
+    elif formed.requests is not None and formed.requests > c:
+        result = "UNMEASURABLE"
+        reason = f"{formed.detail}: {formed.requests} requests in them, {c} were sent: some lines are not of these"
     elif c >= BATCH > formed.batch:
         result, reason = "UNMEASURABLE", f"no batch formed: {formed.detail}"
     return {

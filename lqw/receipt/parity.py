@@ -56,7 +56,13 @@ def parity_verdict(
             raise FileNotFoundError(path)
         return documents[path]
 
-    return judge_release(params.parity, read, hosts=params.release.hosts, under_test=under_test(params, header, starts))
+    return judge_release(
+        params.parity,
+        read,
+        hosts=params.release.hosts,
+        under_test=under_test(params, header, starts),
+        day=header.started_utc[:10],
+    )
 
 
 def parity_findings(

@@ -29,7 +29,11 @@ def parity_findings(tree: Tree, release: ReleaseSpec, hosts: Sequence[HostResult
     Blessing, floors and receipts are those of the commit; under test is the program that each host's receipt measured.
     """
     verdict = judge_release(
-        _parity_of(tree, release), _Reader(tree), hosts=release.hosts, under_test=_under_test(release, hosts)
+        _parity_of(tree, release),
+        _Reader(tree),
+        hosts=release.hosts,
+        under_test=_under_test(release, hosts),
+        day=max((one.receipt.header.started_utc[:10] for one in hosts if one.receipt is not None), default=None),
     )
     yield from (undecided("parity", text) for text in verdict.faults)
     for (host, _), cell in verdict.cells.items():

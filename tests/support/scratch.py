@@ -114,6 +114,7 @@ class Scratch:
         record = json.loads((PARITY / "lambda.m1.json").read_text())
         record["host"], record["provenance"]["binary_sha256"] = host, sha256
         record["apr_version"] = f"1.0 ({commit[:9]})"
+        record["generated_at"] = record["provenance"]["started_utc"] = "2025-12-31T10:00:00Z"
         witness = json.loads((PARITY / f"lambda.{serving}.json").read_text())
         witness.update({"host": host, "binary_sha256": sha256, "commit": commit})
         self.write(f"receipts/parity/{host}/{MODEL}.m1.json", json.dumps(record))

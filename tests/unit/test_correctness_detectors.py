@@ -56,6 +56,10 @@ def test_an_empty_answer_is_garbage(text):
     assert fired(answer(text=text, ids=[])) == {"empty": "void"}
 
 
+def test_tokens_that_nobody_can_see_are_flagged():
+    assert fired(answer(text=" \n\n")) == {"empty": "flag"}
+
+
 def test_too_few_tokens_are_truncated_unless_the_model_itself_ended():
     assert fired(answer(finish="limit"), want=24) == {"truncated": "void"}
     assert fired(answer(finish=""), want=24) == {"truncated": "void"}
@@ -68,11 +72,14 @@ def test_replacement_characters_flag_void_when_many_and_pass_where_the_limit_cut
     assert fired(answer(text="ab\ufffdcd\ufffdef")) == {"replacement": "void"}
     assert fired(answer(text="\ufffd\ufffd\ufffd")) == {"replacement": "void"}
     assert fired(answer(text="a whole sentence, cut in an emoji \ufffd")) == {}
+    assert fired(answer(text="a whole sentence, cut in an emoji \ufffd\ufffd\ufffd")) == {}, "a byte each"
+    assert fired(answer(text="a whole sentence" + "\ufffd" * 60)) == {"replacement": "void"}, "no cut is so long"
 
 
 def test_the_prompt_sent_back_is_garbage_even_when_cut_short():
     assert fired(answer(text=PROMPT + " The sea is grey.")) == {"echo": "void"}
     assert fired(answer(text=PROMPT[:30])) == {"echo": "void"}
+    assert fired(answer(text="\n" + PROMPT.replace(" ", " \t"))) == {"echo": "void"}, "with other blanks"
     assert fired(answer(text=PROMPT[:10] + " else entirely, which is my own")) == {}
 
 

@@ -86,6 +86,27 @@ def test_a_host_that_is_not_blessed_no_host_and_no_model_block():
     assert none.blocks == ("the release names no blessed model: parity at the serving shape is not shown",)
 
 
+@pytest.mark.parametrize(
+    ("day", "words"),
+    [("2026-01-05", ()), ("2026-01-04", ()), ("2026-01-03", ("dated 2026-01-05, which is after 2026-01-03",) * 2)],
+)
+def test_a_receipt_from_the_future_does_not_count_a_zone_of_the_earth_apart_it_does(day, words):
+    verdict = judge_release(
+        parity(), lambda p: read_receipt(FIXTURES / p), hosts=["lambda", "gx10"], under_test=UnderTest(BINARY), day=day
+    )
+    assert len(verdict.blocks) == len(words)
+    assert all(word in block and "UNMEASURED" in block for word, block in zip(words, verdict.blocks, strict=True))
+
+
+def test_a_witness_whose_day_is_none_does_not_count():
+    def read(path):
+        receipt = read_receipt(FIXTURES / path)
+        return receipt | {"generated_at": "yesterday"} if path == "lambda.serving.json" else receipt
+
+    verdict = judge_release(parity(), read, hosts=["lambda"], under_test=UnderTest(BINARY), day="2026-02-01")
+    assert verdict.blocks[0].endswith("generated_at = 'yesterday' is not a moment with its zone")
+
+
 def test_receipts_of_other_model_bytes_than_the_release_measures_block():
     assert "different model bytes: the release 000000000000" in judged(model_sha256="0" * 64).blocks[0]
 
@@ -132,6 +153,8 @@ def documents(params):
     found = read_documents(params, lambda path: read_receipt(FIXTURES / path))
     for receipt in found.values():
         receipt.get("provenance", receipt)["binary_sha256"] = name_sha256("binary", "subject")
+        if "generated_at" in receipt:
+            receipt["generated_at"] = receipt["provenance"]["started_utc"] = "2025-12-31T10:00:00Z"
     return found
 
 

@@ -1,13 +1,17 @@
 """Taking a witness: the batch comes from the server's telemetry, the verdict from its tokens. No engine is started."""
 
 import json
+import mmap
 import threading
+from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from lqw.canonical import sha256_file
 from lqw.cli.parity import app
 from lqw.engines.base import HttpRequest, Prompt
 from lqw.engines.control import ControlError
@@ -39,7 +43,7 @@ class FakeEngine:
         return HttpRequest("/batched", b'{"temperature": 0.0}')
 
     def answer(self, control, request, blank):
-        if blank.shape.startswith("agg@"):
+        if blank.shape.startswith("agg@") and blank.repeat == 0:
             with self.log.open("a") as log:
                 log.write(f"[PMAT-044] Batch m={self.batch(int(blank.shape[4:]))} done\n")
         ids = self.answers(blank.shape, blank.repeat)
@@ -103,6 +107,18 @@ def test_a_batch_the_client_asked_for_and_the_server_did_not_form_is_not_measure
     """PITFALLS 3: shape by intent."""
     witness = take(tmp_path, lambda shape, slot: REFERENCE, batch=lambda c: 1)
     assert (witness["bands"][1]["result"], witness["exit"]) == ("UNMEASURABLE", 3)
+    assert str(judged(witness).word) == "UNMEASURED"
+
+
+def test_a_batch_line_that_is_not_of_these_requests_measures_nothing(tmp_path):
+    """A log may hold the model's own words, or another client's batches."""
+    forged = "[PMAT-044] Batch m=4 done in 1.0ms\n"
+    witness = take(
+        tmp_path, lambda shape, slot: REFERENCE, batch=lambda c: f"1 done\n{forged}[PMAT-044] Batch m={c - 1}"
+    )
+    band = witness["bands"][1]
+    assert (band["result"], witness["exit"]) == ("UNMEASURABLE", 3)
+    assert "8 requests in them, 4 were sent" in band["reason"]
     assert str(judged(witness).word) == "UNMEASURED"
 
 
@@ -174,6 +190,7 @@ def test_silent_counters_are_a_reason_not_a_batch():
 def test_aprs_log_tells_its_batches(tmp_path):
     assert parse_log("x\n[PMAT-044] Batch m=3 done\n[PMAT-044] Batch m=11 done in 3 ms\n").batch == 11
     assert parse_log("[#5293] Qwen3.5 batch: m=4 prefilled").batch is None
+    assert parse_log("it said: [PMAT-044] Batch m=9 done in 3 ms").batch is None, "words of an answer"
     missing = LogTelemetry(tmp_path / "none.log")
     missing.begin()
     assert missing.end().batch is None
@@ -258,6 +275,8 @@ def test_a_recorded_band_is_judged_again_from_its_ids_alone():
         (["--gguf", "no-such.gguf"], "no such file"),
         (["--gguf", "package:no_such_wheel"], "not installed"),
         (["--port", "1"], "0 processes"),
+        (["--host", " "], "no name of a host"),
+        (["--host", "../lambda"], "no name of a host"),
     ],
 )
 def test_a_wrong_command_line_is_exit_2_and_starts_nothing(tmp_path, words, message):
@@ -280,6 +299,61 @@ def test_a_wrong_command_line_is_exit_2_and_starts_nothing(tmp_path, words, mess
     assert int(error.exit_status) == 2
     assert message in str(error)
     assert not (tmp_path / "out/w.json").exists()
+
+
+class Props(BaseHTTPRequestHandler):
+    """A llama-server by its pages, of this very process."""
+
+    def do_GET(self):
+        """Answer /props and /slots."""
+        page = (
+            {"build_info": "b1", "model_path": "/m/m.gguf", "total_slots": 1}
+            if self.path == "/props"
+            else [{"n_ctx": 1}]
+        )
+        body = json.dumps(page).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+def test_a_server_found_running_must_serve_the_models_own_bytes(tmp_path):
+    """A receipt that names other bytes than were served is worse than none."""
+    ours, copy, other = (tmp_path / name for name in ("m.gguf", "again.gguf", "other.gguf"))
+    for path, data in ((ours, b"GGUF" * 1024), (copy, b"GGUF" * 1024), (other, b"FUGG" * 1024)):
+        path.write_bytes(data)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Props)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        take_from = partial(start.attached, "llama_server", server.server_port, "cpu", None)
+        with pytest.raises(UsageError, match="has mapped no GGUF and names none"):
+            take_from((ours, sha256_file(ours)))
+        with mapped(copy):
+            assert take_from((ours, sha256_file(ours))).facts.settings["model"] == "m.gguf"
+            with (
+                mapped(other),
+                pytest.raises(UsageError, match=r"serves other\.gguf, whose bytes are not those of m\."),
+            ):
+                take_from((ours, sha256_file(ours)))
+            copy.unlink()
+            copy.write_bytes(ours.read_bytes())
+            with pytest.raises(UsageError, match=r"serves again\.gguf \(deleted\), whose bytes"):
+                take_from((ours, sha256_file(ours)))
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@contextmanager
+def mapped(path):
+    with path.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ):
+        yield
 
 
 def test_an_engine_that_does_not_start_is_exit_2_with_its_reason(tmp_path, monkeypatch):
