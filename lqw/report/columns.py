@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lqw.errors import UsageError
+from lqw.metrics.digits import percent
 from lqw.report import words
 from lqw.report.beside import beside_tables
 from lqw.report.gather import gather_receipt
@@ -81,7 +82,7 @@ def _subject(model: str, facts: Facts) -> list[dict[str, str]]:
         if row.d:
             ratios[short] = words.ratio(math.exp(row.row.kind.sign * statistics.fmean(row.d)))
         if len(row.d) > 1:
-            spreads[short] = words.percent(statistics.stdev(row.d))
+            spreads[short] = percent(statistics.stdev(row.d))
     return [values, ratios, spreads]
 
 
