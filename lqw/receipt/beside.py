@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from itertools import count, takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lqw.canonical import sha256_bytes, sha256_file
+from lqw.canonical import read_json, sha256_bytes, sha256_file
 from lqw.correctness import parse_reference, reference_to_json
 from lqw.errors import IntegrityError, UsageError
 from lqw.ratchet.baseline import parse_baseline
@@ -13,17 +14,19 @@ from lqw.receipt.compare import differences
 from lqw.receipt.inputs import standing_for
 from lqw.receipt.problems import Problem
 from lqw.receipt.store import BASELINE, REFERENCE, receipt_name
+from lqw.receipt.thirdarm import find_among
 from lqw.verdict import standing_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
-    from pathlib import Path
 
     from lqw.receipt.schema import Receipt
+    from lqw.receipt.thirdarm import Find
 
-__all__ = ["NOTEBOOK_FOLDER", "beside_notes", "beside_problems", "named_previous"]
+__all__ = ["NOTEBOOK_FOLDER", "beside_notes", "beside_problems", "held_beside", "named_previous"]
 
 NOTEBOOK_FOLDER = "notebooks"
+RUN_FILE = "run.json"  # of a run folder: names the store it was judged against
 
 
 def beside_problems(path: Path, receipt: Receipt) -> Iterator[Problem]:
@@ -56,6 +59,24 @@ def beside_notes(path: Path | None, receipt: Receipt) -> Iterator[str]:
         names = named_previous(receipt, {one.name for one in folder.glob("*.json")})
         if receipt.previous not in {sha256_file(folder / name) for name in names}:
             yield f"the receipt it follows ({receipt.previous[:12]}): not beside it"
+
+
+def held_beside(source: Path | str | bytes) -> Find:
+    """Return a search in the store of a receipt: the folder it lies in, or the one that its run folder names."""
+    folder = None if isinstance(source, bytes) else _store_of(Path(source).resolve().parent)
+    if folder is None:
+        return lambda _release, _sha256: None
+    return find_among({one.name for one in folder.glob("*.json")}, lambda name: (folder / name).read_bytes())
+
+
+def _store_of(folder: Path) -> Path | None:
+    if (folder / BASELINE).is_file():
+        return folder
+    try:
+        said = read_json(folder / RUN_FILE)
+        return Path(str(said["store"])) / str(said["host"])
+    except (IntegrityError, KeyError, OSError, TypeError):
+        return None  # neither a store nor a run's folder
 
 
 def named_previous(receipt: Receipt, names: Container[str]) -> list[str]:

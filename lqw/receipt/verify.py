@@ -8,7 +8,7 @@ derived part compared → files and attempts that lie beside the receipt. Whatev
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,18 +20,21 @@ from lqw.canonical import MAX_BYTES, canonical_bytes, loads_canonical, sha256_by
 from lqw.correctness import correctness_to_json, parse_reference
 from lqw.errors import Exit, IntegrityError, UsageError
 from lqw.outcomes import Outcome
-from lqw.receipt.beside import beside_notes, beside_problems
+from lqw.receipt.beside import beside_notes, beside_problems, held_beside
 from lqw.receipt.compare import differences
 from lqw.receipt.inputs import Inputs, Rejudged, previous_of, rejudge
 from lqw.receipt.problems import Problem
 from lqw.receipt.schema import SCHEMA, Receipt
 from lqw.receipt.source import source_sha256
 from lqw.receipt.subject import subject_of
+from lqw.receipt.thirdarm import build_problems, without_batch
 from lqw.receipt.versions import lifted
 from lqw.verdict import Counts, Judgement, judgement_to_json, standing_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from lqw.receipt.thirdarm import Find
 
 __all__ = ["EMBEDDED", "UNSIGNED", "Verification", "derived_of", "verify_receipt"]
 
@@ -68,6 +71,8 @@ class Verification:
         Who stands for it, where signatures were looked at (:func:`lqw.receipt.signature.with_signature`).
     receipt : Receipt or None
         What was read; None where it is none, and from :func:`lqw.release.many.verify_many`.
+    uncounted : str
+        Why the confirmation batch does not count; the judgement is then the one without it.
     """
 
     outcome: Outcome
@@ -82,9 +87,10 @@ class Verification:
     finished_utc: str = ""
     signed_by: tuple[str, ...] = ()
     receipt: Receipt | None = field(default=None, repr=False)
+    uncounted: str = ""
 
 
-def verify_receipt(source: Path | str | bytes) -> Verification:
+def verify_receipt(source: Path | str | bytes, *, find: Find | None = None) -> Verification:
     """Verify one receipt.
 
     Parameters
@@ -92,6 +98,8 @@ def verify_receipt(source: Path | str | bytes) -> Verification:
     source : path or bytes
         A receipt file, or its content. For a file, what lies beside it (journal, artefacts, earlier attempts) is
         compared too.
+    find : callable, optional
+        How to find the receipts that set the references; by default in the store that a file lies in.
 
     Returns
     -------
@@ -104,7 +112,7 @@ def verify_receipt(source: Path | str | bytes) -> Verification:
         The path is not a readable file.
     """
     data = source if isinstance(source, bytes) else _read(Path(source))
-    sha256 = sha256_bytes(data)
+    sha256, unknown = sha256_bytes(data), ""
     try:
         document, canonical = _object(data)
         problems = list(_bytes_problems(document, data, canonical=canonical))
@@ -118,10 +126,15 @@ def verify_receipt(source: Path | str | bytes) -> Verification:
     except ValidationError as err:
         return _invalid([*problems, *_typed_problems(err)], sha256)
     try:
-        again = rejudge(_inputs(receipt))
+        inputs = _inputs(receipt)
+        again = rejudge(inputs)
         problems += again.problems
         problems += _derived_problems(document, receipt, again)
         problems += () if isinstance(source, bytes) else beside_problems(Path(source), receipt)
+        if receipt.batch is not None:
+            found = find or held_beside(source)
+            foreign, unknown = build_problems(receipt.batch, again.judgement, inputs.standing, found)
+            problems += foreign
     except IntegrityError as err:
         return _invalid([*problems, Problem("(inputs)", err.message, "typed inputs", "schema")], sha256)
     except Exception as err:  # noqa: BLE001 - hostile numbers may break arithmetic anywhere; that too is INVALID
@@ -129,7 +142,18 @@ def verify_receipt(source: Path | str | bytes) -> Verification:
         return _invalid([*problems, Problem("(samples)", text, "a verdict", "recompute")], sha256)
     notes = [f"the form of {one}: read as this lqw reads it" for one in came_by]
     notes += beside_notes(None if isinstance(source, bytes) else Path(source), receipt)
-    return _verification(receipt, again.judgement, problems, sha256, notes)
+    verified = _verification(receipt, again.judgement, problems, sha256, notes)
+    return _without_batch(verified, inputs, unknown) if unknown else verified
+
+
+def _without_batch(verified: Verification, inputs: Inputs, unknown: str) -> Verification:
+    """Return the verdict as if no batch was measured: nobody can say which old build it ran."""
+    verified = replace(verified, not_checked=(*verified.not_checked, unknown))
+    alone = rejudge(replace(inputs, batch=None)).judgement
+    if verified.problems or alone.outcome is verified.outcome:
+        return verified
+    said = without_batch(alone, unknown)
+    return replace(verified, outcome=said.outcome, exit_status=said.exit_status, judgement=said, uncounted=unknown)
 
 
 def _read(path: Path) -> bytes:

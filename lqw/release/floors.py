@@ -14,6 +14,7 @@ from lqw.ratchet import FloorSource, RatchetState, parse_baseline
 from lqw.receipt.compare import differences
 from lqw.receipt.inputs import epoch_of, params_of, standing_for
 from lqw.receipt.store import BASELINE, REFERENCE
+from lqw.receipt.thirdarm import find_among
 from lqw.release.findings import Finding, invalid, undecided
 from lqw.verdict import standing_to_json
 
@@ -22,11 +23,12 @@ if TYPE_CHECKING:
 
     from lqw.ratchet import Baseline, Epoch
     from lqw.receipt.schema import Receipt
+    from lqw.receipt.thirdarm import Find
     from lqw.release.git import Change, Repository, Tree
     from lqw.release.records import HeldRecord
     from lqw.verdict import Judgement
 
-__all__ = ["GiveUp", "give_up", "rebased_findings", "source_findings", "taken_findings"]
+__all__ = ["GiveUp", "find_in", "give_up", "rebased_findings", "source_findings", "taken_findings"]
 
 _AT_ONCE = 8  # versions of a baseline that are read at a time, the newest first
 
@@ -55,6 +57,12 @@ def committed_version(repository: Repository, changes: Sequence[Change], path: s
             if sha256_bytes(data) == sha256:
                 return data
     return None
+
+
+def find_in(tree: Tree, store: str) -> Find:
+    """Return a search for receipts in a host's store as one commit holds it."""
+    names = {path[len(store) + 1 :] for path in tree.files(store)}
+    return find_among(names, lambda name: tree.read([f"{store}/{name}"])[0])
 
 
 def source_findings(

@@ -15,7 +15,7 @@ from lqw.receipt.dsse import BUNDLE_SUFFIX
 from lqw.receipt.signature import check_receipt, with_signature
 from lqw.receipt.store import receipt_name
 from lqw.release.findings import Finding, invalid, red, undecided
-from lqw.release.floors import GiveUp, give_up, rebased_findings, source_findings, taken_findings
+from lqw.release.floors import GiveUp, find_in, give_up, rebased_findings, source_findings, taken_findings
 from lqw.release.identity import identity_findings
 from lqw.release.manifest import params_findings
 from lqw.release.records import read_records, record_findings
@@ -108,7 +108,7 @@ def _verify(scene: Scene, host: str, store: str) -> HostResult:
     contents = scene.tree.read(paths)
     path, data = _speaker(paths, contents)
     strange += _silent(paths, contents, path, host)
-    verified = verify_receipt(data)
+    verified = verify_receipt(data, find=find_in(scene.tree, store))
     signed = check_receipt(verified, scene.tree.find(f"{path}{BUNDLE_SUFFIX}"), scene.signers)
     verified = with_signature(verified, signed)
     result = HostResult(host, path, len(paths), verified)
@@ -222,6 +222,6 @@ def _attempts(scene: Scene, result: HostResult, receipt: Receipt, store: str) ->
             yield invalid("lost", f"{path}: is {sha256[:12]}, the receipt names {one.sha256[:12]}", host)
     for path in tree.repository.holding(receipt.run.subject_sha256, tree.commit, store):
         if path in files and path != result.path and b'"outcome":"RED"' in tree.read([path])[0]:
-            other = verify_receipt(tree.read([path])[0])
+            other = verify_receipt(tree.read([path])[0], find=find_in(tree, store))
             if other.outcome is Outcome.RED:
                 yield red("receipt", f"{path}: this very subject was RED there; it is not measured until green", host)

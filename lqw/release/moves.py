@@ -25,6 +25,7 @@ from lqw.ratchet import (
 from lqw.receipt import epoch_of, params_of, verify_receipt
 from lqw.receipt.compare import differences
 from lqw.receipt.store import BASELINE, REFERENCE
+from lqw.release.floors import find_in
 from lqw.release.records import RECORDS, HeldRecord, parse_any
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from lqw.correctness import IdentityReference
     from lqw.receipt.schema import Receipt
+    from lqw.receipt.thirdarm import Find
     from lqw.release.git import Repository, Tree
     from lqw.verdict import Judgement
 
@@ -142,7 +144,7 @@ class Mover:
             if "/" in name or not name.endswith(".json") or name in (BASELINE, REFERENCE):
                 continue
             if entry.blob not in self._seen:
-                self._seen[entry.blob] = _measured(tree.read([path])[0])
+                self._seen[entry.blob] = _measured(tree.read([path])[0], find_in(tree, store))
             found = self._seen[entry.blob]
             if found is not None and (every or found.outcome in (Outcome.PASS, Outcome.FLOOR)):
                 yield found
@@ -156,8 +158,8 @@ class Mover:
                 continue  # the tag gate names it; it can explain nothing
 
 
-def _measured(data: bytes) -> _Measured | None:
-    verified = verify_receipt(data)
+def _measured(data: bytes, find: Find) -> _Measured | None:
+    verified = verify_receipt(data, find=find)
     if verified.judgement is None or verified.receipt is None or verified.problems:
         return None
     return _Measured(verified.receipt, verified.judgement, verified.receipt_sha256, verified.outcome)

@@ -30,6 +30,7 @@ def with_batch(
     effects: Mapping[str, float] | None = None,
     earlier_effects: Mapping[str, float] | None = None,
     binary: str = "subject",
+    earlier_binary: str = "subject",
     sd: float = 0.04,
     seed: int = 11,
 ) -> SyntheticRun:
@@ -41,10 +42,12 @@ def with_batch(
         Short row id → factor on the metric itself: of the candidate, and of the earlier release, in the batch.
     binary : str
         Names the candidate's binary, as in :func:`lqw.testing.synthetic.synthetic_run`.
+    earlier_binary : str
+        Names the earlier release's: what its floor was measured with, or the batch proves nothing.
     """
     rng, plan = random.Random(seed), build_plan(params, Purpose.GATE)  # noqa: S311 - noise, not a secret
     candidate = Maker(params, rng, sd, dict(effects or {}), {}, binary)
-    earlier = Maker(params, rng, sd, dict(earlier_effects or {}), {}, f"subject of {release}")
+    earlier = Maker(params, rng, sd, dict(earlier_effects or {}), {}, earlier_binary)
     at = len(run.starts) + len(run.identities)
     starts: list[BatchStart] = []
     for model in plan.orders:

@@ -1,6 +1,7 @@
 """Summary, JUnit and terminal: the page's words in the page's order."""
 
 import io
+import json
 from xml.etree import ElementTree as ET
 
 import fakes
@@ -12,6 +13,7 @@ from lqw.report import gather_receipt, gather_run, render
 from lqw.report.markdown import MOST_LINES, summary_md
 from lqw.report.terminal import print_facts
 from lqw.testing.batches import with_batch
+from lqw.testing.receipts import adopt_floor, receipt_of
 from lqw.testing.synthetic import synthetic_run
 
 KINDS = ("PASS", "RED", "UNDECIDED", "VOID", "FLOOR", "INVALID", "FAILED", "INCOMPLETE", "FULL")
@@ -114,10 +116,11 @@ def test_terminal_page_and_summary_tell_the_same_in_the_same_order(pages):
 @pytest.mark.parametrize(("earlier", "word"), [({}, "CONFIRMED"), ({"decode": 0.5}, "NOT CONFIRMED")])
 def test_page_summary_terminal_and_junit_name_the_third_arm(tmp_path, earlier, word):
     params, slow = fakes.make_params(rows=("ttft@128", "decode")), {"decode": 0.5}
-    floor = fakes.floor_of(fakes.make_params("1.0.0", rows=("ttft@128", "decode")))
+    store = adopt_floor(tmp_path / "store", fakes.make_params("1.0.0", rows=("ttft@128", "decode")), seed=9, sd=0.03)
     run = synthetic_run(params, Purpose.GATE, sd=0.02, seed=3, effects=slow)
-    receipt = fakes.make_receipt(params, with_batch(run, params, effects=slow, earlier_effects=earlier, sd=0.02), floor)
-    fakes.write_run(tmp_path / "run", receipt)
+    run = with_batch(run, params, effects=slow, earlier_effects=earlier, sd=0.02)
+    folder = fakes.write_run(tmp_path / "run", receipt_of(run, store))
+    (folder / "run.json").write_text(json.dumps({"store": str(store.root), "host": params.host.name}))
     render(tmp_path / "run")
     page, summary = ((tmp_path / "run" / name).read_text() for name in ("report.html", "summary.md"))
     assert '<h2 id="third">' in page

@@ -9,6 +9,7 @@ from lqw.canonical import loads_strict
 from lqw.errors import Exit
 from lqw.outcomes import Outcome, Purpose
 from lqw.receipt import verify_receipt
+from lqw.receipt.beside import held_beside
 from lqw.receipt.build import seal
 from lqw.testing.batches import with_batch
 from lqw.testing.receipts import adopt_floor, gate_receipt, receipt_of
@@ -70,20 +71,18 @@ OPTIONAL = {
     "identities.*.twins", "identities.*.answers.*.margins",
 }  # fmt: skip
 
-# The same of a confirmation batch, and what the declaration says for people: an old build is held to the receipt that
-# set the floor when it is measured, from the store; its own receipt names binary and version of what ran.
+# The same of a confirmation batch. Its old build is held to the receipt that set the floor, found in the store.
 BATCH_ALLOWED = {f"batch.{name}" for name in ALLOWED if name.startswith("starts.")} | {
     "batch.declared.declared_utc",
-    "batch.declared.earlier.1.0.0.settings.threads",
 }
 
 
 def batch_receipt(folder):
-    """Return a RED that a third arm has confirmed."""
+    """Return a RED that a third arm has confirmed, and where to find the receipts that set its floors."""
     store = adopt_floor(folder, synthetic_params(rows=ROWS, release="1.0.0", repeats=1))
     params, slow = synthetic_params(rows=ROWS, release="1.1.0", repeats=1), {"ttft@16": 3.0}
     run = with_batch(synthetic_run(params, Purpose.GATE, seed=3, effects=slow), params, effects=slow)
-    return loads_strict(receipt_of(run, store))
+    return loads_strict(receipt_of(run, store)), held_beside(store.baseline(params.host.name))
 
 
 # Bound where it decides: the last start may stand at a higher position, since the order of the starts stays what it was.
@@ -184,7 +183,7 @@ def other_type(old):
     return "1" if isinstance(old, bool | int | float) else 1 if isinstance(old, str) else "x"
 
 
-def tampered(document, *, having=""):
+def tampered(document, *, having="", find=None):
     """Yield (kind of leaf, how it was changed, what the verifier said), the digest made anew each time.
 
     *having* takes only the kinds that have this in their name.
@@ -195,7 +194,7 @@ def tampered(document, *, having=""):
         for how in HOW:
             edited = None if name == "digest" else changed(document, paths[0], how)
             if edited is not None:
-                yield name, how, verify_receipt(seal(edited))
+                yield name, how, verify_receipt(seal(edited), find=find)
 
 
 def caught_by(verified):

@@ -17,6 +17,7 @@ from lqw.journal import parse_journal
 from lqw.outcomes import Arm, BatchArm, Outcome, Purpose, Reason
 from lqw.plan import batch_starts, build_plan
 from lqw.receipt import verify_receipt
+from lqw.receipt.beside import held_beside
 from lqw.samples import Failure
 from lqw.testing.batches import with_batch
 from lqw.testing.receipts import adopt_floor, receipt_of
@@ -41,7 +42,11 @@ def _run(effects):
 
 
 def _verified(run, store):
-    return verify_receipt(receipt_of(run, store))
+    return verify_receipt(receipt_of(run, store), find=_beside_floor(store))
+
+
+def _beside_floor(store):
+    return held_beside(store.baseline(CANDIDATE.host.name))
 
 
 def _judged(store, effects, again, earlier):
@@ -132,19 +137,19 @@ def test_a_family_that_fell_a_little_everywhere_is_confirmed_as_a_family(tmp_pat
     store = adopt_floor(tmp_path, synthetic_params(rows=FAMILY, release="1.0.0", repeats=1), sd=0.01)
     params, fallen = synthetic_params(rows=FAMILY, release="1.1.0", repeats=1), dict.fromkeys(FAMILY, 1.02)
     run = synthetic_run(params, Purpose.GATE, seed=3, effects=fallen, sd=0.01)
-    alone = verify_receipt(receipt_of(run, store)).judgement
+    alone = _verified(run, store).judgement
     assert {row.verdict for row in alone.rows} == {"PASS"}
     assert (alone.outcome, alone.suites[0].red) == (Outcome.RED, True)
     assert any("RED-UNCONFIRMED" in reason for reason in alone.reasons)
     run = with_batch(run, params, effects=fallen, earlier_effects=earlier, sd=0.01)
-    judgement = verify_receipt(receipt_of(run, store)).judgement
+    judgement = _verified(run, store).judgement
     assert (judgement.outcome, judgement.suites[0].confirmation.state) == (outcome, state)
     assert f"{state} in 7 tuples" in judgement.sentence
     told = judgement.suites[0].confirmation
     assert told.limit < 1
     assert (told.difference < told.limit) == (state == "CONFIRMED")
     half = replace(run, batch=run.batch.model_copy(update={"starts": run.batch.starts[:11]}))
-    fell_short = verify_receipt(receipt_of(half, store)).judgement.suites[0].confirmation
+    fell_short = _verified(half, store).judgement.suites[0].confirmation
     assert (fell_short.state, fell_short.release) == ("NOT MEASURED", "1.0.0")
 
 
@@ -178,6 +183,62 @@ def test_a_batch_that_was_picked_from_or_is_not_the_declared_one_is_invalid(stor
     verified = _verified(run, store)
     assert (verified.outcome, verified.exit_status) == (Outcome.INVALID, Exit.INVALID)
     assert any(problem.field.startswith("batch.") for problem in verified.problems)
+
+
+GAINED = {"effects": FAST, "earlier_effects": {}, "sd": 0.02}
+
+
+def test_a_gain_beside_another_old_build_is_no_pass_though_the_receipt_names_that_build_throughout(store):
+    """Whoever edits a receipt can name any old build in it; the floor's own receipt says which one it was."""
+    honest = _verified(with_batch(_run(FAST), CANDIDATE, **GAINED), store)
+    assert (honest.outcome, honest.problems) == (Outcome.PASS, ())
+    slower = _verified(with_batch(_run(FAST), CANDIDATE, **GAINED, earlier_binary="a slower one"), store)
+    assert (slower.outcome, slower.exit_status) == (Outcome.INVALID, Exit.INVALID)
+    assert [(one.field, one.check) for one in slower.problems] == [
+        ("batch.earlier.1.0.0.binary_sha256", "third arm")
+    ]
+
+
+@pytest.mark.parametrize("part", ["settings", "env"])
+def test_an_old_build_with_other_settings_is_not_the_one_that_set_the_floor(store, part):
+    run = with_batch(_run(SLOW), CANDIDATE, effects=SLOW, earlier_effects=SLOW)
+    spec = {**run.batch.declared.earlier["1.0.0"], part: {"LQW_SLOW": "1"}}
+    declared = run.batch.declared.model_copy(update={"earlier": {"1.0.0": spec}})
+    verified = _verified(replace(run, batch=run.batch.model_copy(update={"declared": declared})), store)
+    assert verified.outcome is Outcome.INVALID
+    assert f"batch.earlier.1.0.0.{part}" in {one.field for one in verified.problems}
+
+
+@pytest.mark.parametrize(
+    ("effects", "earlier", "alone"),
+    [(FAST, {}, Outcome.UNDECIDED), (SLOW, SLOW, Outcome.RED)],  # else PASS, and UNDECIDED by SHIFT
+)
+def test_away_from_the_store_a_batch_frees_nobody(store, effects, earlier, alone):
+    run = with_batch(_run(effects), CANDIDATE, effects=effects, earlier_effects=earlier, sd=0.02)
+    verified = verify_receipt(receipt_of(run, store))
+    assert (verified.outcome, verified.judgement.outcome, verified.problems) == (alone, alone, ())
+    assert "the third arm does not count: the receipt of 1.0.0" in verified.uncounted
+    assert verified.uncounted in verified.judgement.sentence
+    assert verified.uncounted in verified.judgement.reasons
+    assert verified.uncounted in verified.not_checked
+
+
+def test_a_confirmed_red_stays_red_wherever_it_is_verified(store):
+    verified = verify_receipt(receipt_of(with_batch(_run(SLOW), CANDIDATE, effects=SLOW), store))
+    assert (verified.outcome, verified.judgement.rows[0].confirmed, verified.uncounted) == (Outcome.RED, True, "")
+    assert any("the third arm does not count" in note for note in verified.not_checked)
+
+
+def test_a_store_whose_floor_receipt_was_exchanged_or_is_none_knows_no_build(store, tmp_path):
+    run = with_batch(_run(FAST), CANDIDATE, **GAINED)
+    for content in (b"{}", None):
+        data = receipt_of(run, store)
+        assert verify_receipt(data, find=lambda _release, _sha256: content).outcome is Outcome.UNDECIDED  # noqa: B023
+    other = tmp_path / CANDIDATE.host.name
+    other.mkdir()
+    (other / "baseline.json").write_bytes(store.baseline(CANDIDATE.host.name).read_bytes())
+    (other / "1.0.0.json").write_bytes(b"{}")
+    assert verify_receipt(receipt_of(run, store), find=held_beside(other / "x.json")).outcome is Outcome.UNDECIDED
 
 
 def test_every_arm_stands_in_each_place_equally_often_and_the_seed_decides_the_order():
