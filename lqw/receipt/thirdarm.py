@@ -130,6 +130,4 @@ def _answered(confirmation: Any) -> bool:
 def without_batch(alone: Judgement, why: str) -> Judgement:
     """Return the verdict of a run whose batch was left out, with the reason for leaving it out."""
     said = alone.sentence.removeprefix(f"{alone.outcome}: ")
-    return alone.model_copy(
-        update={"sentence": f"{alone.outcome}: {why}; {said}", "reasons": (why, *alone.reasons)}
-    )
+    return alone.model_copy(update={"sentence": f"{alone.outcome}: {why}; {said}", "reasons": (why, *alone.reasons)})

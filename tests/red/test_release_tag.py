@@ -75,6 +75,17 @@ def test_the_first_release_of_a_host_is_its_floor(floor):
     assert judge(floor, "v1.0.0").exit_status is Exit.PASS
 
 
+def test_a_gain_is_believed_only_beside_the_build_that_set_the_floor(scratch, tmp_path):
+    other = scratch.copy(tmp_path / "other")
+    gain = {"ttft@512": 0.4}
+    for here, old in ((scratch, "1.0.0"), (other, "a slower build")):
+        here.release("1.1.0")
+        here.measure("1.1.0", effects=gain, third={"effects": gain, "earlier_binary": old})
+        here.commit("a gain, confirmed")
+    assert judge(scratch).exit_status is Exit.PASS
+    blocked(other, Exit.INVALID, "receipt", "batch.earlier.1.0.0.binary_sha256")
+
+
 def test_without_a_receipt(scratch):
     scratch.release("1.1.0")
     blocked(scratch, Exit.UNDECIDED, "receipt", "receipts/lambda/1.1.0.json is not committed")

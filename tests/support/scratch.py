@@ -15,6 +15,7 @@ from lqw.params import load_params
 from lqw.parity.files import read_receipt
 from lqw.receipt.parity import read_documents
 from lqw.receipt.store import Store
+from lqw.testing.batches import with_batch
 from lqw.testing.params import name_sha256
 from lqw.testing.receipts import receipt_of, stored
 from lqw.testing.synthetic import synthetic_run
@@ -130,16 +131,23 @@ class Scratch:
         commit=None,
         baseline=True,
         store="receipts",
+        third=None,
         **run,
     ):
-        """Measure a version and store the receipt, and what it moves; return its path. Nothing is committed."""
+        """Measure a version and store the receipt, and what it moves; return its path. Nothing is committed.
+
+        *third* are options of a confirmation batch.
+        """
         params = load_params(self.root / f"params/{version}.yaml", host=host)
         store = Store(self.root / store)
         self.seed += 1
-        made = synthetic_run(
-            params, purpose, seed=run.pop("seed", self.seed), binary=binary or version,
-            commit=params.release.subject.commit if commit is None else commit, **run,
-        )  # fmt: skip
+        what = {
+            "binary": binary or version,
+            "commit": params.release.subject.commit if commit is None else commit,
+        }
+        made = synthetic_run(params, purpose, seed=run.pop("seed", self.seed), **what, **run)
+        if third is not None:
+            made = with_batch(made, params, **what, **third)
         held = store.baseline(host).read_bytes() if not baseline else None
         documents = read_documents(params, lambda path: read_receipt(self.root / path))
         data = receipt_of(made, store, attempt=store.next_attempt(host, version), parity=documents)

@@ -194,9 +194,7 @@ def test_a_gain_beside_another_old_build_is_no_pass_though_the_receipt_names_tha
     assert (honest.outcome, honest.problems) == (Outcome.PASS, ())
     slower = _verified(with_batch(_run(FAST), CANDIDATE, **GAINED, earlier_binary="a slower one"), store)
     assert (slower.outcome, slower.exit_status) == (Outcome.INVALID, Exit.INVALID)
-    assert [(one.field, one.check) for one in slower.problems] == [
-        ("batch.earlier.1.0.0.binary_sha256", "third arm")
-    ]
+    assert [(one.field, one.check) for one in slower.problems] == [("batch.earlier.1.0.0.binary_sha256", "third arm")]
 
 
 @pytest.mark.parametrize("part", ["settings", "env"])
