@@ -20,7 +20,7 @@ from lqw.samples import Failure, RequestSample, ServedRecord
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["CommonWindow", "RowValue", "common_window", "decode_tok_s", "start_values", "ttft_ms"]
+__all__ = ["CommonWindow", "RowValue", "common_window", "decode_tok_s", "most_at_once", "start_values", "ttft_ms"]
 
 NS_PER_MS = 1e6
 NS_PER_S = 1e9
@@ -90,6 +90,12 @@ def common_window(batch: Sequence[RequestSample]) -> CommonWindow | None:
     return CommonWindow((closes - opens) / NS_PER_S, tokens)
 
 
+def most_at_once(batch: Sequence[RequestSample]) -> int:
+    """Return how many streams sent tokens at the same time at most: what a serialising server reached."""
+    spans = [(stamps[0], stamps[-1]) for stamps in map(_arrivals, batch)]
+    return max(sum(begin <= moment < end for begin, end in spans) for moment, _ in spans)
+
+
 def combined(rule: Combine, values: Sequence[float]) -> float:
     """Return the one value of several by the rule of their metric."""
     if rule is Combine.GEOMEAN:
@@ -110,7 +116,8 @@ def _aggregate(row: RowId, requests: list[RequestSample], min_window_s: float) -
         window = common_window(batch) if len(batch) == row.size else None
         if window is None or window.seconds < min_window_s or window.tokens <= 0:
             seen = "no time" if window is None else f"{window.seconds:.3f} s"
-            detail = f"{len(batch)} of {row.size} streams ran together for {seen}; {min_window_s:g} s are needed"
+            most = most_at_once(batch)
+            detail = f"at most {most} of {row.size} streams ran at once, all for {seen}; {min_window_s:g} s are needed"
             return RowValue(None, Failure(reason=Reason.NOT_CONCURRENT, detail=detail))
         rates.append(window.tok_s)
         first, last = min(r.sent_ns for r in batch), max(_arrivals(r)[-1] for r in batch)
