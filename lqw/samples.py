@@ -26,6 +26,7 @@ __all__ = [
     "IdentityRecord",
     "Many",
     "MemoryPeaks",
+    "ModelWork",
     "RequestSample",
     "ServedRecord",
     "ServerTimings",
@@ -161,6 +162,25 @@ class HostFacts(Record):
     python: str
 
 
+class ModelWork(Record):
+    """What one pass over a model must read and compute at least, from its GGUF's header: for the roofline."""
+
+    weight_bytes: int = Field(gt=0)  # read for every token: all but a table of embeddings that only gives rows
+    layer_weights: int = Field(gt=0)  # numbers in the matrices of the layers
+    output_weights: int = Field(ge=0)  # of the output matrix
+    kv_bytes_per_token: int = Field(ge=0)
+    kv_window: int = Field(ge=0)  # tokens an attention layer looks back at most; 0: all of them
+    state_bytes: int = Field(ge=0)  # of the recurrent layers, per stream
+
+    def kv(self, tokens: int) -> int:
+        """Return the bytes of keys and values of *tokens*; where layers look back a window, what is certain."""
+        return self.kv_bytes_per_token * (min(tokens, self.kv_window) if self.kv_window else tokens)
+
+
+def _none(value: object) -> bool:
+    return not value
+
+
 class Header(Record):
     """First line of the journal: what this run is, so that a resume can refuse another one's journal."""
 
@@ -174,6 +194,8 @@ class Header(Record):
     params: dict[str, Any]
     host: HostFacts
     models: dict[str, str]  # name -> sha256 of the bytes on disk
+    # Written where it is known only: journals from before it was looked at stay as they are.
+    work: dict[str, ModelWork] = Field(default={}, exclude_if=_none)
     lqw_version: str
     lqw_source_sha256: str
 

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import lqw
 from lqw.collect.arms import utc_now
+from lqw.engines.fit import work_of
 from lqw.errors import IntegrityError
 from lqw.host.fingerprint import host_facts
 from lqw.receipt.source import source_sha256
 from lqw.samples import Header
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from lqw.journal import Journal
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
 __all__ = ["make_header", "refuse_other_binary", "refuse_other_run"]
 
 
-def make_header(params: Params, plan: Plan, run_id: str) -> Header:
-    """Return the header of a run that begins now."""
+def make_header(params: Params, plan: Plan, run_id: str, models: Mapping[str, Path]) -> Header:
+    """Return the header of a run that begins now; *models* are the files on disk, by name.
+
+    What a pass over a model takes is looked at only where the host's roofline is known.
+    """
+    known = {name: work_of(path) for name, path in models.items()} if params.roofline else {}
     return Header(
         run_id=run_id,
         purpose=plan.purpose,
@@ -34,6 +39,7 @@ def make_header(params: Params, plan: Plan, run_id: str) -> Header:
         params=params.resolved(),
         host=host_facts(params.host.name, params.host.compute),
         models={model.name: model.sha256 for model in params.release.models},
+        work={name: work for name, work in known.items() if work is not None},
         lqw_version=lqw.__version__,
         lqw_source_sha256=source_sha256(),
     )

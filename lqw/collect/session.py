@@ -129,7 +129,7 @@ def collect(
     gpu = watched_gpu(params.host)
     models = resolve_models(params, _cache_folder(run_dir))
     with _terminable(), JournalWriter(run_dir / JOURNAL) as writer:
-        header = _opened(writer, make_header(params, plan, run_id))
+        header = _opened(writer, make_header(params, plan, run_id, models))
         site = Site(
             params=params,
             run_dir=run_dir,

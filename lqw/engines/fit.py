@@ -10,6 +10,7 @@ window in f32, per slot.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from lqw.errors import UsageError
 from lqw.host.gpu import open_gpu
 from lqw.host.memory import available_bytes
 from lqw.outcomes import Reason
-from lqw.samples import Failure
+from lqw.samples import Failure, ModelWork
 from lqw.synth.gguf import BadGguf, read_header
 
 if TYPE_CHECKING:
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
 
     from lqw.engines.base import Compute, Engine, StartRequest
 
-__all__ = ["Need", "Sizes", "does_not_fit", "need_of", "room", "sizes_of"]
+__all__ = ["Need", "Sizes", "does_not_fit", "need_of", "room", "sizes_of", "work_of"]
 
 _F16, _F32 = 2, 4
+_TABLE, _OUTPUT = "token_embd.weight", "output.weight"
 _GIB = 2**30
 
 
@@ -50,6 +52,12 @@ class Sizes:
         One token's widest activations: logits in f32.
     matrices : int
         Numbers in the matrices of the layers (no embedding, no output).
+    idle : int
+        Of the file, what no token reads whole: header, vocabulary, a table of embeddings that is no output matrix too.
+    output : int
+        Numbers in the output matrix.
+    dense : bool
+        Whether every token goes through every layer's matrices: no experts.
     """
 
     file: int
@@ -58,6 +66,9 @@ class Sizes:
     state_per_slot: int
     row: int
     matrices: int
+    idle: int = 0
+    output: int = 0
+    dense: bool = True
 
     def kv(self, tokens: int) -> int:
         """Return the bytes of a cache of *tokens*; where layers look back a window, no more than it is certain."""
@@ -94,7 +105,8 @@ def sizes_of(path: Path) -> Sizes | None:
 def _sizes(path: Path, size: int, _mtime_ns: int) -> Sizes | None:
     try:
         with path.open("rb") as handle:
-            fields, tensors = read_header(handle)
+            fields, tensors, offsets = read_header(handle)
+            begins = handle.tell()
         told = {key.partition(".")[2]: value for key, value in fields.items() if key.startswith(_architecture(fields))}
         heads, layers = int(told["attention.head_count_kv"]), int(told["block_count"])
         width = int(told["embedding_length"]) // int(told["attention.head_count"])
@@ -103,6 +115,7 @@ def _sizes(path: Path, size: int, _mtime_ns: int) -> Sizes | None:
     except (BadGguf, KeyError, TypeError, ValueError, ZeroDivisionError):
         return None
     matrices = sum(dims[0] * dims[1] for name, dims in tensors.items() if name.startswith("blk.") and len(dims) == 2)  # noqa: PLR2004
+    experts = any(name.startswith("blk.") and len(dims) > 2 for name, dims in tensors.items())  # noqa: PLR2004
     rows = max((dims[-1] for name, dims in tensors.items() if name == "token_embd.weight"), default=0)
     return Sizes(
         file=size,
@@ -111,6 +124,30 @@ def _sizes(path: Path, size: int, _mtime_ns: int) -> Sizes | None:
         state_per_slot=(layers - attention) * _state(told) * _F32,
         row=rows * _F32,
         matrices=matrices,
+        idle=begins + (_extent(_TABLE, offsets, size - begins) if _OUTPUT in tensors else 0),
+        output=math.prod(tensors.get(_OUTPUT, tensors.get(_TABLE, (0,)))),
+        dense=not experts,
+    )
+
+
+def _extent(name: str, offsets: dict[str, int], end: int) -> int:
+    """Return the bytes of a tensor: up to where the next one begins."""
+    begin = offsets.get(name, end)
+    return min((one for one in offsets.values() if one > begin), default=end) - begin
+
+
+def work_of(path: Path) -> ModelWork | None:
+    """Return what one pass over the model reads and computes at least; None where the header does not tell."""
+    sizes = sizes_of(path)
+    if sizes is None or not sizes.dense or sizes.matrices <= 0:
+        return None
+    return ModelWork(
+        weight_bytes=sizes.file - sizes.idle,
+        layer_weights=sizes.matrices,
+        output_weights=sizes.output,
+        kv_bytes_per_token=sizes.kv_per_token,
+        kv_window=sizes.window,
+        state_bytes=sizes.state_per_slot,
     )
 
 

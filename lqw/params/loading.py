@@ -16,10 +16,14 @@ from lqw.errors import ParamsError
 from lqw.params.hosts import HostSpec
 from lqw.params.parity import BlessedSpec, ParityParams, ThresholdsSpec
 from lqw.params.protocol import IdentityPrompts, ProtocolSpec
+from lqw.params.roofline import RooflineSpec
 from lqw.params.specs import MAX_ROWS, Params, ReleaseSpec, TargetsSpec
 from lqw.params.strict import Strict
 
-__all__ = ["load_params", "params_root", "parse_spec", "parse_text"]
+__all__ = ["ROOFLINES", "load_params", "params_root", "parse_spec", "parse_text"]
+
+ROOFLINES = "rooflines"
+"""Folder of what hosts can do at best, below params/."""
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
 _SETTING_KINDS = {"bool", "int", "float", "str"}
@@ -226,7 +230,23 @@ def load_params(path: Path | str, *, host: str | None = None) -> Params:
         prompts=prompts.prompts,
         files=files,
         parity=_parity(path, release.blessed, files, root),
+        roofline=_roofline(host_spec, files, root),
     )
+
+
+def _roofline(host: HostSpec, files: dict[str, str], root: Path) -> RooflineSpec | None:
+    """Return what the host can do at best, where that was measured; ParamsError where it is another host's."""
+    path = root / ROOFLINES / f"{host.name}.json"
+    if not path.exists():
+        return None
+    remedy = "measure it anew: lqw doctor PARAMS --roofline"
+    found = parse_spec(RooflineSpec, path, files, root, remedy=remedy)
+    for field, seen, wanted in (("host", found.host, host.name), ("compute", found.compute, host.compute)):
+        if seen != wanted:
+            raise ParamsError(
+                file=str(path), field=field, value=seen, problem=f"the host file says {wanted!r}", remedy=remedy
+            )
+    return found
 
 
 def host_named(said: str, hosts: list[str], root: Path) -> str:

@@ -13,6 +13,7 @@ from lqw.metrics import RowId
 from lqw.params.hosts import HostEngineSpec, HostSpec, Name, Setting
 from lqw.params.parity import ParityParams
 from lqw.params.protocol import ProtocolSpec
+from lqw.params.roofline import RooflineSpec
 from lqw.params.strict import Strict
 
 __all__ = [
@@ -150,6 +151,7 @@ class Params(Strict):
     prompts: dict[str, str]
     files: dict[str, Sha256]
     parity: ParityParams | None = None
+    roofline: RooflineSpec | None = None
 
     @cached_property
     def folder(self) -> Path:
@@ -159,8 +161,8 @@ class Params(Strict):
     def resolved(self) -> dict[str, Any]:
         """Return the JSON form that plan, journal and receipt carry; no path of this machine in it.
 
-        Commit, binaries, parity, a host's class and engines, and engines beside stand in it only where they are
-        declared: older journals keep their hash.
+        Commit, binaries, parity, roofline, a host's class and engines, and engines beside stand in it only where they
+        are declared: older journals keep their hash.
         """
         out = self.model_dump(mode="json", by_alias=True)
         out["path"] = Path(self.path).name
@@ -172,6 +174,8 @@ class Params(Strict):
                 del out["release"][arm]["commit"]
         if self.parity is None:
             del out["parity"], out["release"]["blessed"]
+        if self.roofline is None:
+            del out["roofline"]
         for name in ("binaries", "beside"):
             if not getattr(self.release, name):
                 del out["release"][name]

@@ -49,6 +49,7 @@ PARTS = {
     "standing": ("builder, from baseline.json", "rows are judged against it; compared with the store's file"),
     "reference": ("builder, from reference.json", "answers are compared with it; compared with the store's file"),
     "parity": ("parity runs", "judged again, each fresh for the binary that was measured"),
+    "roofline": ("builder", "recomputed, compared; gates nothing"),
     "sources": ("builder", "compared with the store's files; must be there where there is content"),
     "epoch": ("builder", "recomputed"),
     "epoch_sha256": ("builder", "recomputed; must be the standing's"),

@@ -18,6 +18,7 @@ from lqw.ratchet.baseline import references_for
 from lqw.ratchet.epoch import EpochKey, epoch_key
 from lqw.receipt.client import client_voids
 from lqw.receipt.parity import parity_findings
+from lqw.receipt.roofline import roofline_of
 from lqw.receipt.structure import structure_problems
 from lqw.verdict import Evidence, Judgement, Standing, judge
 
@@ -76,6 +77,7 @@ class Rejudged:
     judgement: Judgement
     problems: tuple[Problem, ...]
     evidence: Evidence
+    roofline: dict[str, Any] | None
 
     @property
     def unblamed(self) -> Judgement:
@@ -166,4 +168,6 @@ def rejudge(inputs: Inputs) -> Rejudged:
         batch=inputs.batch,
     )
     blamed = replace(evidence, problems=[str(problem) for problem in problems])
-    return Rejudged(params, plan, epoch, correctness, judge(blamed), problems, evidence)
+    judgement = judge(blamed)
+    roofline = roofline_of(header, params, judgement)
+    return Rejudged(params, plan, epoch, correctness, judgement, problems, evidence, roofline)

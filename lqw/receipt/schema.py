@@ -77,6 +77,11 @@ class Receipt(Record):
     parity: dict[str, Any] | None = Field(
         default=None, description="parity receipts of the blessed model by path; absent where no model is blessed"
     )
+    roofline: dict[str, Any] | None = Field(
+        default=None,
+        description="each row's best possible value on this device and both engines' percent of it; absent where the "
+        "host was not measured",
+    )
     sources: Sources
     epoch: EpochKey | None = Field(description="host class, comparator, models, protocol; null: no comparator started")
     epoch_sha256: str = Field(pattern=r"^([0-9a-f]{64})?$", description="hash of the epoch key")

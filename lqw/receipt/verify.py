@@ -246,6 +246,7 @@ def derived_of(standing: Mapping[str, Any], again: Rejudged) -> dict[str, Any]:
         "previous": previous_of(standing_from_json(standing), again.plan.rows),
         "correctness": correctness_to_json(again.correctness),
         "judgement": judgement_to_json(again.judgement),
+        **({} if again.roofline is None else {"roofline": again.roofline}),
     }
 
 
@@ -254,7 +255,9 @@ def _derived_problems(document: dict[str, Any], receipt: Receipt, again: Rejudge
     same_words = receipt.header.lqw_version == lqw.__version__
     if again.problems and document["judgement"].get("outcome") != Outcome.INVALID:
         derived["judgement"] = judgement_to_json(again.unblamed)  # an edit of a sound receipt: show what it moved
-    found = [one for key in derived for one in differences(document[key], derived[key], key, words=same_words)]
+    if receipt.roofline is not None:
+        derived.setdefault("roofline", None)
+    found = [one for key in derived for one in differences(document.get(key), derived[key], key, words=same_words)]
     yield from sorted(found, key=lambda one: not one.field.startswith("judgement.rows"))  # rows say most
     subject = subject_of(again.params, receipt.header.models, receipt.starts)
     yield from differences(receipt.run.subject_sha256, subject, "run.subject_sha256")

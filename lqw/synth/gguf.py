@@ -93,8 +93,8 @@ def read_metadata(handle: BinaryIO, *, wanted: str) -> dict[str, Any]:
     return _read_fields(handle, wanted)[0]
 
 
-def read_header(handle: BinaryIO) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
-    """Return the metadata without the tokenizer's, and every tensor's dimensions by name, fastest first.
+def read_header(handle: BinaryIO) -> tuple[dict[str, Any], dict[str, tuple[int, ...]], dict[str, int]]:
+    """Return the metadata without the tokenizer's, and every tensor's dimensions (fastest first) and offset by name.
 
     Raises
     ------
@@ -103,13 +103,14 @@ def read_header(handle: BinaryIO) -> tuple[dict[str, Any], dict[str, tuple[int, 
     """
     out, count = _read_fields(handle, "")
     tensors: dict[str, tuple[int, ...]] = {}
+    offsets: dict[str, int] = {}
     for _ in range(count):
         name, rank = _take_string(handle).decode("utf-8", "replace"), _take_number(handle, U32)
         if rank > MAX_RANK:
             raise BadGguf(f"a tensor of {rank} dimensions")
         tensors[name] = struct.unpack(f"<{rank}Q", _take(handle, 8 * rank))
-        _take(handle, 12)  # type and offset
-    return {key: value for key, value in out.items() if not key.startswith("tokenizer.")}, tensors
+        _, offsets[name] = struct.unpack("<IQ", _take(handle, 12))
+    return {key: value for key, value in out.items() if not key.startswith("tokenizer.")}, tensors, offsets
 
 
 def _read_fields(handle: BinaryIO, wanted: str) -> tuple[dict[str, Any], int]:

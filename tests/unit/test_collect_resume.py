@@ -110,7 +110,7 @@ def test_cut_at_every_boundary_the_resumed_run_is_the_whole_one(recorded, replay
 def _journal(params, run_dir, *records):
     run_dir.mkdir()
     with JournalWriter(run_dir / "samples.jsonl") as writer:
-        writer.append(make_header(params, build_plan(params, Purpose.GATE), "test"))
+        writer.append(make_header(params, build_plan(params, Purpose.GATE), "test", {}))
         for record in records:
             writer.append(record)
 
