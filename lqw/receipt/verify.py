@@ -251,12 +251,10 @@ def derived_of(standing: Mapping[str, Any], again: Rejudged) -> dict[str, Any]:
 
 
 def _derived_problems(document: dict[str, Any], receipt: Receipt, again: Rejudged) -> Iterator[Problem]:
-    derived = derived_of(receipt.standing, again)
+    derived = {"roofline": None, **derived_of(receipt.standing, again)}
     same_words = receipt.header.lqw_version == lqw.__version__
     if again.problems and document["judgement"].get("outcome") != Outcome.INVALID:
         derived["judgement"] = judgement_to_json(again.unblamed)  # an edit of a sound receipt: show what it moved
-    if receipt.roofline is not None:
-        derived.setdefault("roofline", None)
     found = [one for key in derived for one in differences(document.get(key), derived[key], key, words=same_words)]
     yield from sorted(found, key=lambda one: not one.field.startswith("judgement.rows"))  # rows say most
     subject = subject_of(again.params, receipt.header.models, receipt.starts)
