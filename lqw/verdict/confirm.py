@@ -6,6 +6,10 @@ release that set the reference. If the older binary has fallen as far as the can
 Two clauses are this code's own. The batch's scatter: s̃ of the run is never taken for less than the standard deviation
 of candidate against older release in the batch itself, whose machine may be louder by now. The size of a gain: a
 suspicious improvement must not only repeat its sign but come back as large as it was, or half of it was the machine.
+
+A target that a release met stands above the floor of an older one, which the batch measures. What the candidate is held
+to there is not the older release but the target's distance from its floor: ``D_c − D_rel < ln T − F − limit``, and F's
+own error, ``s̃²/n_F + τ²``, is part of the limit (docs/methodology.md).
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -24,6 +29,7 @@ from lqw.plan import BATCH_TUPLES
 from lqw.samples import Failure, StartRecord, start_fields
 from lqw.verdict.results import Confirmation
 from lqw.verdict.rows import change_of
+from lqw.verdict.suite import TAU_COMMON
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,11 +37,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from lqw.metrics import RowId
-    from lqw.noise.rows import RowBand, RowData
+    from lqw.noise.rows import RowBand, RowData, RowReferences
     from lqw.samples import Batch, BatchStart
     from lqw.verdict.results import RowResult, SuiteResult
 
-__all__ = ["Beside", "asked_of", "batch_rows", "confirm_limit", "confirm_rows", "confirm_suites"]
+__all__ = ["Beside", "Raised", "asked_of", "batch_rows", "confirm_limit", "confirm_rows", "confirm_suites", "raised_of"]
 
 LEVEL = 0.05  # one-sided: a true loss is far larger than what this batch can see
 
@@ -62,9 +68,35 @@ class Beside:
 _Rows = dict[tuple["RowId", str], Beside | Failure]
 
 
-def confirm_limit(sd: float, nu: float, n: int) -> float:
-    """Return what a difference must exceed: ``t.isf(.05, ν)·s̃·sqrt(2/n)``."""
-    return float(t_isf(LEVEL, nu)) * sd * math.sqrt(2 / n)
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """How far a target that was met stands above the floor of the release in the batch; all zero where none does.
+
+    ``by`` is ``ln T − F``; ``share`` is ``1/n_F``, since F is the mean of n_F pairs; ``tau`` is its session's term.
+    """
+
+    by: float = 0.0
+    share: float = 0.0
+    tau: float = 0.0
+
+
+_AS_IT_IS = Raised()
+_NONE: Mapping[RowId, Raised] = MappingProxyType({})
+
+
+def raised_of(rows: Iterable[RowResult], references: Mapping[RowId, RowReferences], tau: float) -> dict[RowId, Raised]:
+    """Return what stands between reference and floor of every row that a target holds."""
+    out: dict[RowId, Raised] = {}
+    for row in rows:
+        band, floor = row.band, references[row.row].floor if row.row in references else None
+        if band is not None and band.folded and band.floor is not None and floor is not None:
+            out[row.row] = Raised(band.floor - floor.value, 1 / floor.n, tau)
+    return out
+
+
+def confirm_limit(sd: float, nu: float, n: int, raised: Raised = _AS_IT_IS) -> float:
+    """Return what a difference must exceed: ``t.isf(.05, ν)·sqrt(s̃²·(2/n + 1/n_F) + τ²)``, both last only if raised."""
+    return float(t_isf(LEVEL, nu)) * math.sqrt(sd**2 * (2 / n + raised.share) + raised.tau**2)
 
 
 def asked_of(rows: Sequence[RowResult], suites: Sequence[SuiteResult]) -> dict[str, tuple[str, ...]]:
@@ -137,28 +169,44 @@ def _in_batch(name: str, failure: Failure) -> Failure:
     return failure.model_copy(update={"detail": f"in the batch, {name}: {failure.detail}"[:4_000]})
 
 
-def confirm_rows(rows: Sequence[RowResult], measured: _Rows) -> tuple[RowResult, ...]:
-    """Return the rows with what the batch says of those that asked for it."""
-    return tuple(row if row.confirm_with is None else _confirmed(row, measured) for row in rows)
+def confirm_rows(
+    rows: Sequence[RowResult], measured: _Rows, raised: Mapping[RowId, Raised] = _NONE
+) -> tuple[RowResult, ...]:
+    """Return the rows with what the batch says of those that asked for it; *raised* is of :func:`raised_of`."""
+    return tuple(row if row.confirm_with is None else _confirmed(row, measured, _held(row, raised)) for row in rows)
 
 
-def _confirmed(row: RowResult, measured: _Rows) -> RowResult:
+def _held(row: RowResult, raised: Mapping[RowId, Raised]) -> Raised:
+    """Return what raises a row's own reference; RED by the last release is held against that one, which none raises."""
+    found = raised.get(row.row)
+    return _AS_IT_IS if found is None or row.band is None or row.band.red_by == "last" else found
+
+
+def _confirmed(row: RowResult, measured: _Rows, raised: Raised) -> RowResult:
     release, band = row.confirm_with or "", row.band
     found = measured.get((row.row, release))
     lack = _lack(found, release)
     if lack or band is None or not isinstance(found, Beside):
         return row.model_copy(update={"confirmation": Confirmation(state="NOT MEASURED", release=release, text=lack)})
-    limit = confirm_limit(max(band.sd, float(found.gains.std(ddof=1))), band.nu, len(found.gains))
+    sd, n = max(band.sd, float(found.gains.std(ddof=1))), len(found.gains)
     loss = row.verdict is RowVerdict.RED
-    repeated = found.difference < -limit if loss else _repeats_gain(found, band, limit)
+    width = confirm_limit(sd, band.nu, n, raised)
+    limit = raised.by - width if loss else raised.by + width
+    if loss:
+        repeated = found.difference < limit
+    else:
+        repeated = found.difference > limit and _is_whole(
+            found.difference - raised.by, band, confirm_limit(sd, band.nu, n)
+        )
+    words = f"in {n} tuples: {change_of(row.row, found.difference, release)}, side by side"
+    if raised.by:
+        words += f", where the target it met asks for {math.exp(row.row.kind.sign * raised.by):.2f}×"
     if repeated:
-        verdict = RowVerdict.RED if loss else RowVerdict.IMPROVED
-        words = f"CONFIRMED in {len(found.gains)} tuples: {change_of(row.row, found.difference, release)}, side by side"
+        verdict, words = (RowVerdict.RED if loss else RowVerdict.IMPROVED), f"CONFIRMED {words}"
     else:
         verdict = RowVerdict.SHIFT
-        words = f"NOT CONFIRMED in {len(found.gains)} tuples: {change_of(row.row, found.difference, release)}, "
-        words += "side by side: the machine has moved, not the engine alone"
-    confirmation = _numbers(found, limit, loss=loss, repeated=repeated, text=words)
+        words = f"NOT CONFIRMED {words}: the machine has moved, not the engine alone"
+    confirmation = _numbers(found, limit, repeated=repeated, text=words)
     text = f"{row.text}; {words}"
     return row.model_copy(
         update={"verdict": verdict, "confirmed": repeated, "confirmation": confirmation, "text": text}
@@ -175,14 +223,13 @@ def _lack(found: Beside | Failure | None, release: str) -> str:
     return "" if whole >= BATCH_TUPLES else f"{whole} of {BATCH_TUPLES} tuples with {release} were measured"
 
 
-def _repeats_gain(found: Beside, band: RowBand, limit: float) -> bool:
-    """Return whether the batch shows a gain too, and none that is smaller than the run's by more than chance."""
-    width = math.hypot(band.se_floor or math.inf, limit / float(t_isf(LEVEL, band.nu)))
-    smaller = (band.delta_floor or 0.0) - found.difference
-    return found.difference > limit and smaller < float(t_isf(LEVEL, band.nu)) * width
+def _is_whole(gain: float, band: RowBand, limit: float) -> bool:
+    """Return whether the batch's gain is not smaller than the run's by more than chance."""
+    t = float(t_isf(LEVEL, band.nu))
+    return (band.delta_floor or 0.0) - gain < t * math.hypot(band.se_floor or math.inf, limit / t)
 
 
-def _numbers(found: Beside, limit: float, *, loss: bool, repeated: bool, text: str) -> Confirmation:
+def _numbers(found: Beside, limit: float, *, repeated: bool, text: str) -> Confirmation:
     return Confirmation(
         state="CONFIRMED" if repeated else "NOT CONFIRMED",
         release=found.release,
@@ -190,24 +237,33 @@ def _numbers(found: Beside, limit: float, *, loss: bool, repeated: bool, text: s
         candidate_ratio=math.exp(float(found.candidate.mean())),
         earlier_ratio=math.exp(float(found.earlier.mean())),
         difference=math.exp(found.difference),
-        limit=math.exp(-limit if loss else limit),
+        limit=math.exp(limit),
         text=text,
     )
 
 
 def confirm_suites(
-    suites: Sequence[SuiteResult], rows: Sequence[RowResult], measured: _Rows
+    suites: Sequence[SuiteResult],
+    rows: Sequence[RowResult],
+    measured: _Rows,
+    raised: Mapping[RowId, Raised] = _NONE,
 ) -> tuple[SuiteResult, ...]:
     """Return the families with what the batch says of those that are RED.
 
     ``G_c = mean_r(D_c − D_rel)`` confirms below ``−t.isf(.05, ν)·sqrt(V)``, where V is the larger of the two variances
     :func:`lqw.verdict.suite.suite_tests` knows: rows as independent, ``Σ s̃²·2/n / m²``, and rows of one model sharing
-    the luck of their starts, ``Σ_models w²·s²_mean·2/n`` with ``ν = Σ(n − 1)``.
+    the luck of their starts, ``Σ_models w²·s²_mean·2/n`` with ``ν = Σ(n − 1)``. Rows whose reference a target raised
+    move the limit by ``mean_r(ln T − F)`` and bring F's error: ``1/n_F`` beside ``2/n``, and τ_c² of their share.
     """
-    return tuple(_suite(suite, _members(suite, rows), measured) if suite.red else suite for suite in suites)
+    return tuple(_suite(suite, _members(suite, rows), measured, raised) if suite.red else suite for suite in suites)
 
 
-def _suite(suite: SuiteResult, members: Sequence[RowResult], measured: _Rows) -> SuiteResult:
+def _suite(
+    suite: SuiteResult,
+    members: Sequence[RowResult],
+    measured: _Rows,
+    raised: Mapping[RowId, Raised],
+) -> SuiteResult:
     releases = ", ".join(sorted({row.floor_release or "" for row in members}))
     found = [measured.get((row.row, row.floor_release or "")) for row in members]
     lack = next(
@@ -218,8 +274,8 @@ def _suite(suite: SuiteResult, members: Sequence[RowResult], measured: _Rows) ->
         return suite.model_copy(
             update={"confirmation": Confirmation(state="NOT MEASURED", release=releases, text=lack)}
         )
-    difference, limit = _suite_test(members, valid)
-    repeated = difference < -limit
+    difference, limit = _suite_test(members, valid, [raised.get(row.row, _AS_IT_IS) for row in members])
+    repeated = difference < limit
     words = f"the {suite.family} rows together are at {math.exp(difference):.3f}× {releases}, side by side"
     state: Literal["CONFIRMED", "NOT CONFIRMED"] = "CONFIRMED" if repeated else "NOT CONFIRMED"
     confirmation = Confirmation(
@@ -227,23 +283,32 @@ def _suite(suite: SuiteResult, members: Sequence[RowResult], measured: _Rows) ->
         release=releases,
         n=len(valid[0].gains),
         difference=math.exp(difference),
-        limit=math.exp(-limit),
+        limit=math.exp(limit),
         text=f"{state} in {len(valid[0].gains)} tuples: {words}",
     )
     return suite.model_copy(update={"confirmation": confirmation})
 
 
-def _suite_test(members: Sequence[RowResult], found: Sequence[Beside]) -> tuple[float, float]:
-    """Return G_c and its limit."""
+def _suite_test(members: Sequence[RowResult], found: Sequence[Beside], raised: Sequence[Raised]) -> tuple[float, float]:
+    """Return G_c and what it must lie below."""
     m, n = len(found), len(found[0].gains)
-    by_model: Mapping[str, list[Beside]] = defaultdict(list)
-    for row, one in zip(members, found, strict=True):
-        by_model[row.row.model].append(one)
-    independent = sum((row.band.sd if row.band else 0.0) ** 2 for row in members) * 2 / n / m**2
-    shared = sum(
-        (len(rows) / m) ** 2 * float(np.var(np.mean([one.gains for one in rows], axis=0), ddof=1)) * 2 / n
-        for rows in by_model.values()
+    by_model: Mapping[str, list[tuple[Beside, Raised]]] = defaultdict(list)
+    for row, one, above in zip(members, found, raised, strict=True):
+        by_model[row.row.model].append((one, above))
+    independent = sum(
+        (row.band.sd if row.band else 0.0) ** 2 * (2 / n + above.share)
+        for row, above in zip(members, raised, strict=True)
     )
+    shared = sum(_shared(rows, m, n) for rows in by_model.values())
+    session = (TAU_COMMON * sum(above.by > 0 for above in raised) / m) ** 2  # one moves them all
     nu = (n - 1) * len(by_model)
-    limit = float(t_isf(LEVEL, nu)) * math.sqrt(max(independent, shared))
-    return float(np.mean([one.difference for one in found])), limit
+    width = float(t_isf(LEVEL, nu)) * math.sqrt(max(independent / m**2, shared) + session)
+    level = sum(above.by for above in raised) / m
+    return float(np.mean([one.difference for one in found])), level - width
+
+
+def _shared(rows: Sequence[tuple[Beside, Raised]], m: int, n: int) -> float:
+    """Return a model's part of Var(G_c): its rows share the luck of their starts, in the batch and in their floors."""
+    spread = float(np.var(np.mean([one.gains for one, _ in rows], axis=0), ddof=1))
+    known = sum(math.sqrt(above.share) for _, above in rows) / len(rows)
+    return (len(rows) / m) ** 2 * spread * (2 / n + known**2)

@@ -20,7 +20,7 @@ from lqw.noise.pairs import complete_pairs, pair_rows, row_problem
 from lqw.noise.rows import RowData, RowReferences
 from lqw.outcomes import Outcome, Purpose, Reason, RowState, RowVerdict
 from lqw.samples import Failure
-from lqw.verdict.confirm import asked_of, batch_rows, confirm_rows, confirm_suites
+from lqw.verdict.confirm import asked_of, batch_rows, confirm_rows, confirm_suites, raised_of
 from lqw.verdict.guards import comparator_history, null_control, one_token_prefill
 from lqw.verdict.order import order_findings
 from lqw.verdict.results import Counts, GuardFinding, Judgement, RowResult
@@ -82,7 +82,8 @@ def judge(evidence: Evidence) -> Judgement:
     asked = {} if replayed.needing or _is_blind(evidence, guards) else asked_of(rows, suites)
     if asked and evidence.batch is not None:
         beside = batch_rows(evidence.batch, plan.rows, min_window_s=evidence.min_window_s)
-        rows, suites = confirm_rows(rows, beside), confirm_suites(suites, rows, beside)
+        raised = raised_of(rows, evidence.standing.references, plan.policy.tau)
+        rows, suites = confirm_rows(rows, beside, raised), confirm_suites(suites, rows, beside, raised)
     counts = _counts(rows)
     dropped = [str(row) for row in evidence.standing.dropped] if plan.purpose is Purpose.GATE else []
     found = Findings(evidence.problems, rows, suites, guards, dropped)

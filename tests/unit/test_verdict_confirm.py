@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lqw.canonical import loads_strict
+from lqw.canonical import canonical_bytes, loads_strict
 from lqw.collect import ThirdArm
 from lqw.collect.arms import Site
 from lqw.collect.batch import ConfirmBatch, _key
 from lqw.errors import Exit, IntegrityError
 from lqw.journal import parse_journal
-from lqw.outcomes import Arm, BatchArm, Outcome, Purpose, Reason
+from lqw.metrics import RowId
+from lqw.noise.rows import Reference, RowReferences
+from lqw.outcomes import Arm, BatchArm, Outcome, Purpose, Reason, RowVerdict
 from lqw.plan import batch_starts, build_plan
 from lqw.receipt import verify_receipt
 from lqw.receipt.beside import held_beside
@@ -22,8 +24,19 @@ from lqw.samples import Failure
 from lqw.testing.batches import with_batch
 from lqw.testing.receipts import adopt_floor, receipt_of
 from lqw.testing.synthetic import synthetic_params, synthetic_run
-from lqw.verdict.confirm import Beside, _in_batch, _repeats_gain, _suite_test, confirm_limit
+from lqw.verdict.confirm import (
+    Beside,
+    Raised,
+    _in_batch,
+    _is_whole,
+    _suite_test,
+    confirm_limit,
+    confirm_rows,
+    raised_of,
+)
 from lqw.verdict.confirm import _beside as _beside_of
+from lqw.verdict.results import RowResult
+from lqw.verdict.suite import TAU_COMMON
 
 ROWS = ("ttft@16", "decode")
 FAMILY = ("ttft@16", "ttft@32", "ttft@64", "ttft@128", "ttft@256", "ttft_cached@512")
@@ -291,10 +304,92 @@ def test_a_gain_must_come_back_within_the_error_of_both_measurements():
     band = SimpleNamespace(nu=12.0, se_floor=0.02, delta_floor=0.30)
     t, limit = stats.t.isf(0.05, 12.0), 0.05
     width = math.hypot(0.02, limit / t)
-    barely, short = 0.30 - t * width + 1e-9, 0.30 - t * width - 1e-9
-    assert _repeats_gain(_beside([barely] * 7), band, limit)
-    assert not _repeats_gain(_beside([short] * 7), band, limit)
-    assert not _repeats_gain(_beside([0.04] * 7), SimpleNamespace(nu=12.0, se_floor=9.0, delta_floor=0.30), limit)
+    assert _is_whole(0.30 - t * width + 1e-9, band, limit)
+    assert not _is_whole(0.30 - t * width - 1e-9, band, limit)
+
+
+@pytest.fixture(scope="module")
+def met(tmp_path_factory):
+    """A store in which 1.0.0 decodes at 0.6× the comparator, and a later release has met the target of 0.9×."""
+    params = synthetic_params(rows=ROWS, release="1.0.0", repeats=1)
+    store = adopt_floor(tmp_path_factory.mktemp("met"), params, sd=0.02, effects={"decode": 0.6})
+    place = store.baseline(params.host.name)
+    held = loads_strict(place.read_bytes())
+    held["epochs"][0]["rows"]["tiny/decode"]["target_met_by"] = "1.0.5"
+    place.write_bytes(canonical_bytes(held))
+    return store
+
+
+@pytest.mark.parametrize(
+    ("candidate", "earlier", "outcome", "state"),
+    [
+        (0.7, 0.6, Outcome.RED, "CONFIRMED"),  # faster than the floor's release, and a loss against the target
+        (0.9 * 0.8, 0.6 * 0.8, Outcome.UNDECIDED, "NOT CONFIRMED"),  # on target, on a machine that slowed by a fifth
+    ],
+)
+def test_what_fell_below_a_target_it_met_is_held_to_the_target_and_not_to_the_old_floor(
+    met, candidate, earlier, outcome, state
+):
+    fallen = {"decode": candidate}
+    run = with_batch(_run(fallen), CANDIDATE, effects=fallen, earlier_effects={"decode": earlier}, sd=0.02)
+    judgement = _verified(run, met).judgement
+    row = judgement.rows[1]
+    assert (judgement.outcome, row.band.folded, row.confirmation.state) == (outcome, True, state)
+    assert row.confirmation.difference > 1.1
+    assert 1.3 < row.confirmation.limit < 0.9 / 0.6
+    assert "the target it met asks for 1.5" in row.confirmation.text
+
+
+@pytest.mark.parametrize("by_last", [True, False])
+def test_a_row_that_is_red_by_the_last_release_is_held_to_that_release_whatever_its_target(by_last):
+    row = RowId("tiny", "decode")
+    band = SimpleNamespace(sd=0.02, nu=12.0, folded=True, floor=math.log(0.9), red_by="last" if by_last else "floor")
+    result = RowResult.model_construct(
+        row=row, verdict=RowVerdict.RED, text="", band=band, confirm_with="1.0.0", confirmation=None
+    )
+    floor = Reference(value=math.log(0.6), n=10, ss=0.0, df=9, release="1.0.0", receipt_sha256="0" * 64)
+    raised = raised_of([result], {row: RowReferences(floor=floor)}, 0.005)
+    assert raised == {row: Raised(pytest.approx(math.log(1.5)), 0.1, 0.005)}
+    (told,) = confirm_rows([result], {(row, "1.0.0"): _beside([0.1] * 7)}, raised)
+    assert (told.confirmation.state == "CONFIRMED") is not by_last
+
+
+def test_a_floor_that_no_target_raised_moves_no_limit():
+    result = SimpleNamespace(row=RowId("tiny", "decode"), band=SimpleNamespace(folded=False, floor=0.0))
+    floor = Reference(value=0.0, n=10, ss=0.0, df=9, release="1.0.0", receipt_sha256="0" * 64)
+    assert raised_of([result], {result.row: RowReferences(floor=floor)}, 0.005) == {}
+    assert raised_of([result], {}, 0.005) == {}
+
+
+@pytest.mark.parametrize("true", [0.0, -0.15])
+def test_a_met_target_is_kept_at_the_level_that_the_batch_promises(true):
+    """Simulated: floor, its session, the batch's session; the candidate stands on the target, or 14 % below it."""
+    rng, sd, tau, n, n_floor, releases = np.random.default_rng(8), 0.03, 0.005, 7, 10, 40_000
+    gap = math.log(0.9 / 0.6)
+    floor = rng.normal(0, tau, releases) + rng.normal(0, sd / math.sqrt(n_floor), releases)
+    moved = rng.normal(0, 0.05, releases)  # a session far worse than usual: it falls out
+    candidate = gap + true + moved + rng.normal(0, sd / math.sqrt(n), releases)
+    earlier = moved + rng.normal(0, sd / math.sqrt(n), releases)
+    limit = confirm_limit(sd, 1e6, n, Raised(gap, 1 / n_floor, tau))
+    confirmed = np.mean(candidate - earlier < gap - floor - limit)
+    if true:
+        assert confirmed > 0.995
+    else:
+        assert confirmed == pytest.approx(0.05, abs=4 * math.sqrt(0.05 * 0.95 / releases))
+
+
+def test_a_family_of_which_some_rows_met_their_targets_is_held_to_them_together():
+    rng = np.random.default_rng(4)
+    found = [_beside(rng.normal(0.1, 0.03, 7)) for _ in range(3)]
+    members = [SimpleNamespace(band=SimpleNamespace(sd=0.02), row=SimpleNamespace(model="a")) for _ in found]
+    above = Raised(0.4, 0.1, 0.005)
+    difference, limit = _suite_test(members, found, [above, Raised(), Raised()])
+    assert _suite_test(members, found, [Raised()] * 3)[0] == difference
+    independent = 0.02**2 * (3 * 2 / 7 + 0.1) / 9
+    shared = np.mean([f.gains for f in found], axis=0).var(ddof=1) * (2 / 7 + 0.1 / 9)
+    session = (TAU_COMMON / 3) ** 2
+    width = stats.t.isf(0.05, 6) * math.sqrt(max(independent, shared) + session)
+    assert limit == pytest.approx(0.4 / 3 - width, rel=1e-12)
 
 
 @pytest.mark.parametrize("sd", [0.001, 0.2])
@@ -306,9 +401,9 @@ def test_a_family_is_held_to_the_larger_of_two_variances(sd):
     independent = 5 * sd**2 * 2 / 7 / 5**2
     of_a, of_b = (np.mean([f.gains for f, n in zip(found, names, strict=True) if n == m], axis=0) for m in "ab")
     shared = ((3 / 5) ** 2 * of_a.var(ddof=1) + (2 / 5) ** 2 * of_b.var(ddof=1)) * 2 / 7
-    difference, limit = _suite_test(members, found)
+    difference, limit = _suite_test(members, found, [Raised()] * 5)
     assert difference == pytest.approx(np.mean([f.gains for f in found]), rel=1e-12)
-    assert limit == pytest.approx(stats.t.isf(0.05, 12) * math.sqrt(max(independent, shared)), rel=1e-12)
+    assert limit == pytest.approx(-stats.t.isf(0.05, 12) * math.sqrt(max(independent, shared)), rel=1e-12)
     assert (independent > shared) == (sd == 0.2)
 
 
