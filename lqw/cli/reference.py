@@ -47,10 +47,11 @@ def adopt(run_dir: Path, *, store: Store = Path("receipts")) -> None:
     _refuse_red(run_dir)
     journal = read_journal(run_dir / "samples.jsonl")
     task = IdentityTask.from_header(journal.header)
-    new = reference_from(journal.identities, task=task)
+    new = reference_from(journal.identities, journal.starts, task=task)
     if not new.models:
         raise UsageError(
-            f"{run_dir}: no model's answers are whole, equal to themselves and free of garbage: nothing to adopt",
+            f"{run_dir}: no model's answers, timed and untimed, are whole, equal to themselves and free of garbage: "
+            "nothing to adopt",
             remedy="see its correctness.json, mend the engine and measure again",
         )
     path = store / task.host / "reference.json"
@@ -103,6 +104,7 @@ def rebase(run_dir: Path, record: Path, *, store: Store = Path("receipts")) -> N
     for path in (record, receipt):
         if not path.is_file():
             raise UsageError(f"{path}: no such file", remedy="name a finished run and the record's file")
+    _refuse_red(run_dir)
     journal = read_journal(run_dir / "samples.jsonl")
     task = IdentityTask.from_header(journal.header)
     data = record.read_bytes()
@@ -113,7 +115,7 @@ def rebase(run_dir: Path, record: Path, *, store: Store = Path("receipts")) -> N
         raise UsageError(f"{kept}: another record of this release stands there", remedy="records are never overwritten")
     rebased = rebase_reference(
         _held(path),
-        reference_from(journal.identities, task=task),
+        reference_from(journal.identities, journal.starts, task=task),
         signed,
         evidence_sha256=sha256_file(receipt),
         name=str(record),

@@ -19,13 +19,14 @@ from lqw.correctness.reference import (
 )
 from lqw.correctness.result import Check, Compared, CorrectnessResult, IdentityTask, voids_of
 from lqw.correctness.shapes import SINGLE, is_strict
+from lqw.correctness.timed import timed_checks
 from lqw.outcomes import Purpose, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lqw.metrics import RowId
-    from lqw.samples import Answer, IdentityRecord
+    from lqw.samples import Answer, IdentityRecord, StartRecord
 
 __all__ = ["judge_identity", "reference_from"]
 
@@ -198,17 +199,21 @@ def judge_identity(
     return CorrectnessResult(voids_of(checks, rows), tuple(checks), compared)
 
 
-def reference_from(records: Sequence[IdentityRecord], *, task: IdentityTask) -> IdentityReference:
+def reference_from(
+    records: Sequence[IdentityRecord], starts: Sequence[StartRecord], *, task: IdentityTask
+) -> IdentityReference:
     """Return the reference that an adopt run leaves behind.
 
     A model whose start failed, whose answers are missing or disagree with themselves, or are garbage, is left
-    out: such answers never become what later releases are held to, and the gate then names NO_REFERENCE. So is an
-    answer of parallel streams that differs between them; the others are held.
+    out, and so is one whose timed answers (*starts*) are other than the untimed ones or garbage: such answers never
+    become what later releases are held to, and the gate then names NO_REFERENCE. So is an answer of parallel streams
+    that differs between them; the others are held.
     """
     models: dict[str, ModelReference] = {}
     for model in dict.fromkeys(record.model for record in records):
         checks, answers = _own(model, records, task)
         engine = next((r.engine for r in records if r.model == model and r.engine is not None), None)
+        checks += timed_checks(model, starts, records)
         if model not in task.models or any(check.state == "void" for check in checks):
             continue
         shapes: dict[str, dict[str, ReferenceAnswer]] = {}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lqw.metrics import RowId
     from lqw.samples import IdentityRecord, RequestSample, StartRecord
 
-__all__ = ["judge_timed"]
+__all__ = ["judge_timed", "timed_checks"]
 
 STRICT = ("cold", "decode")  # one stream, nothing reused: greedy output has no reason to differ between starts
 
@@ -157,10 +157,15 @@ def judge_timed(
     records : sequence of IdentityRecord
         With the twins.
     """
-    checks: list[Check] = []
-    for model in dict.fromkeys(row.model for row in rows):
-        timed, beside = _timed(starts, model), _timed(starts, model, Arm.COMPARATOR)
-        for step, groups in sorted(timed.items()):
-            checks += [*_step(model, step, groups), *_garbage(model, step, groups, beside.get(step, {}))]
-        checks += _twins(model, records, timed)
+    models = dict.fromkeys(row.model for row in rows)
+    checks = [check for model in models for check in timed_checks(model, starts, records)]
     return CorrectnessResult(voids_of(checks, rows), tuple(checks), {})
+
+
+def timed_checks(model: str, starts: Sequence[StartRecord], records: Sequence[IdentityRecord]) -> Iterator[Check]:
+    """Yield what was seen of one model's timed answers, as :func:`judge_timed` judges them."""
+    timed, beside = _timed(starts, model), _timed(starts, model, Arm.COMPARATOR)
+    for step, groups in sorted(timed.items()):
+        yield from _step(model, step, groups)
+        yield from _garbage(model, step, groups, beside.get(step, {}))
+    yield from _twins(model, records, timed)

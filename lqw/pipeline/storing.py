@@ -83,7 +83,7 @@ def _moved(before: Baseline | None, judgement: Judgement, key: EpochKey, host: s
 def _reference(store: Store, host: str, journal: Journal) -> list[str]:
     place = store.reference(host)
     held = parse_reference(place.read_bytes(), name=str(place)) if place.is_file() else None
-    new = reference_from(journal.identities, task=IdentityTask.from_header(journal.header))
+    new = reference_from(journal.identities, journal.starts, task=IdentityTask.from_header(journal.header))
     adoption = adopt_reference(held, new)
     if adoption.added:
         write_atomic(place, canonical_bytes(reference_to_json(adoption.reference)))

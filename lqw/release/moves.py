@@ -197,7 +197,8 @@ def _by_record(held: HeldRecord, state: Baseline, measured: dict[str, _Measured]
 
 def _tokens(one: _Measured) -> IdentityReference | None:
     try:
-        return reference_from(one.receipt.identities, task=IdentityTask.from_header(one.receipt.header))
+        task = IdentityTask.from_header(one.receipt.header)
+        return reference_from(one.receipt.identities, one.receipt.starts, task=task)
     except LqwError:
         return None
 

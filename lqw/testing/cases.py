@@ -57,7 +57,7 @@ def write_case(folder: Path, floor: bytes, journal: bytes, expected: dict[str, A
     if not moved.changed:
         said = judged.judgement.sentence
         raise UsageError(f"{folder.name}: its floor gives none: {said}", remedy="name a whole adopt run")
-    reference = reference_from(base.identities, task=IdentityTask.from_header(base.header))
+    reference = reference_from(base.identities, base.starts, task=IdentityTask.from_header(base.header))
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "samples.jsonl").write_bytes(journal)

@@ -62,7 +62,7 @@ def adopt_floor(root: Path, params: Params, **options: Any) -> Store:
     store = Store(root)
     run = synthetic_run(params, Purpose.ADOPT, **options)
     stored(store, receipt_of(run, store), run)
-    tokens = reference_from(run.identities, task=IdentityTask.from_header(run.header))
+    tokens = reference_from(run.identities, run.starts, task=IdentityTask.from_header(run.header))
     write_atomic(store.reference(params.host.name), canonical_bytes(reference_to_json(tokens)))
     return store
 

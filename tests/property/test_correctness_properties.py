@@ -53,8 +53,8 @@ def test_the_order_of_answers_never_matters_and_equal_answers_are_never_wrong(an
     task = IdentityTask({"m": "ab" * 32}, "box", "1", dict.fromkeys(answers, "?"), output_tokens=8, repeats=2)
     given_answers = [one(ids, name, repeat) for name, ids in answers.items() for repeat in range(2)]
     shuffled = data.draw(st.permutations(given_answers))
-    reference = reference_from([record(given_answers)], task=task)
-    assert reference_from([record(shuffled)], task=task) == reference
+    reference = reference_from([record(given_answers)], [], task=task)
+    assert reference_from([record(shuffled)], [], task=task) == reference
     assert judge_identity([record(shuffled)], reference, ROWS, Purpose.GATE, task=task).voids == {}
 
 

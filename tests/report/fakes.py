@@ -53,7 +53,7 @@ def floor_of(params):
     """Return what a release like *params* is judged against: floors, history, token reference."""
     run = synthetic_run(params, Purpose.ADOPT, seed=9, sd=0.03)
     judged = rejudge(Inputs(run.header, run.starts, run.identities, Standing())).judgement
-    reference = reference_from(run.identities, task=IdentityTask.from_header(run.header))
+    reference = reference_from(run.identities, run.starts, task=IdentityTask.from_header(run.header))
     return _references(judged), reference
 
 

@@ -160,7 +160,7 @@ class Scratch:
 
     @staticmethod
     def _tokens(store, made, host):
-        tokens = reference_from(made.identities, task=IdentityTask.from_header(made.header))
+        tokens = reference_from(made.identities, made.starts, task=IdentityTask.from_header(made.header))
         if not store.reference(host).exists():
             write_atomic(store.reference(host), canonical_bytes(reference_to_json(tokens)))
 

@@ -1,6 +1,7 @@
 """Adopting a token reference: from a run, beside what the host holds, and by hand from the command line."""
 
 import json
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -30,7 +31,7 @@ def record(ids=(1, 2, 3, 4), model="m", prompts=PROMPTS):
     return IdentityRecord(model=model, position=0, started_utc="x", wall_s=1.0, answers=answers)
 
 
-HELD = reference_from([record()], task=task())
+HELD = reference_from([record()], [], task=task())
 
 
 def test_the_first_adoption_takes_all():
@@ -39,40 +40,40 @@ def test_the_first_adoption_takes_all():
 
 
 def test_equal_answers_of_a_later_release_leave_the_reference_as_it_is():
-    adoption = adopt_reference(HELD, reference_from([record()], task=task("1.1.0")))
+    adoption = adopt_reference(HELD, reference_from([record()], [], task=task("1.1.0")))
     assert (adoption.reference, adoption.kept, adoption.added) == (HELD, ("m",), ())
 
 
 def test_changed_answers_are_refused_and_the_held_ones_stay():
-    adoption = adopt_reference(HELD, reference_from([record([1, 2, 9, 4])], task=task("1.1.0")))
+    adoption = adopt_reference(HELD, reference_from([record([1, 2, 9, 4])], [], task=task("1.1.0")))
     assert adoption.reference == HELD
     assert adoption.refused.keys() == {"m"}
     assert "code (single): token 2 differs" in adoption.refused["m"]
 
 
 def test_a_new_model_joins_and_each_names_its_own_release():
-    both = reference_from([record(), record(model="n")], task=task("1.1.0", ("m", "n")))
+    both = reference_from([record(), record(model="n")], [], task=task("1.1.0", ("m", "n")))
     adoption = adopt_reference(HELD, both)
     assert (adoption.added, adoption.kept) == (("n",), ("m",))
     assert {name: m.release for name, m in adoption.reference.models.items()} == {"m": "1.0.0", "n": "1.1.0"}
 
 
 def test_a_model_that_the_run_did_not_have_stays_and_other_bytes_are_another_model():
-    only_n = reference_from([record(model="n")], task=task("1.1.0", ("n",)))
+    only_n = reference_from([record(model="n")], [], task=task("1.1.0", ("n",)))
     assert set(adopt_reference(HELD, only_n).reference.models) == {"m", "n"}
-    other = reference_from([record([9, 9, 9, 8])], task=task("1.1.0", sha="cd" * 32))
+    other = reference_from([record([9, 9, 9, 8])], [], task=task("1.1.0", sha="cd" * 32))
     assert adopt_reference(HELD, other).added == ("m",)
 
 
 def test_other_prompts_replace_the_whole_reference():
     prompts = {"code": "def g(x):"}
-    new = reference_from([record([7, 8, 9, 10], prompts=prompts)], task=task("2.0.0", prompts=prompts))
+    new = reference_from([record([7, 8, 9, 10], prompts=prompts)], [], task=task("2.0.0", prompts=prompts))
     assert adopt_reference(HELD, new).reference == new
 
 
 def test_a_missing_answer_is_a_difference():
     two = {"code": "def f(x):", "prose": "Once"}
-    held = reference_from([record(prompts=two)], task=task(prompts=two))
+    held = reference_from([record(prompts=two)], [], task=task(prompts=two))
     less = held.model_copy(update={"models": {"m": HELD.models["m"]}})
     assert adopt_reference(held, less).refused["m"] == "prose (single): no such answer now"
 
@@ -153,12 +154,13 @@ REASON = (
 
 
 @pytest.fixture
-def signed(tmp_path):
+def signed(tmp_path, monkeypatch):
     """A host that holds 1.0.0, a run of 1.1.0 with other tokens and a receipt, and the record that fits both."""
     call("adopt", journal(tmp_path / "one"), "--store", tmp_path)
     run = journal(tmp_path / "two", [1, 2, 3, 5], "1.1.0")
     (run / "receipt.json").write_bytes(b"{}")
-    new = reference_from([record([1, 2, 3, 5])], task=task("1.1.0"))
+    monkeypatch.setattr("lqw.receipt.verify_receipt", lambda _path: SimpleNamespace(outcome="UNDECIDED"))
+    new = reference_from([record([1, 2, 3, 5])], [], task=task("1.1.0"))
     form = {
         "schema": "lqw-reference-rebase/1", "host": "box", "model": "m", "held_sha256": model_sha256(HELD.models["m"]),
         "new_sha256": model_sha256(new.models["m"]), "reason": REASON, "evidence_receipt_sha256": sha256_bytes(b"{}"),
@@ -212,6 +214,31 @@ def test_refused_answers_print_the_hashes_a_record_needs(tmp_path):
     (tmp_path / "two/receipt.json").unlink()
     again = call("adopt", tmp_path / "two", "--store", tmp_path)
     assert f"held_sha256 {model_sha256(HELD.models['m'])}" in again.output
+
+
+@pytest.mark.parametrize("outcome", ["RED", "INVALID"])
+def test_a_receipt_that_is_red_or_does_not_verify_is_no_evidence(tmp_path, signed, monkeypatch, outcome):
+    before = (tmp_path / "box/reference.json").read_bytes()
+    monkeypatch.setattr("lqw.receipt.verify_receipt", lambda _path: SimpleNamespace(outcome=outcome))
+    error = signed().exception
+    assert isinstance(error, UsageError)
+    assert f"receipt.json: {outcome}" in str(error)
+    assert (tmp_path / "box/reference.json").read_bytes() == before
+    assert not (tmp_path / "box/records").exists()
+
+
+def test_killed_between_record_and_reference_the_same_command_ends_it(tmp_path, signed, monkeypatch):
+    before = (tmp_path / "box/reference.json").read_bytes()
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "lqw.correctness.reference_to_json", lambda _reference: os.abort
+        )  # no JSON: dies before the write
+        assert signed().exit_code != 0
+    assert (tmp_path / "box/reference.json").read_bytes() == before
+    assert [path.name for path in (tmp_path / "box/records").iterdir()] == ["reference-m-1.1.0.json"]
+    assert signed().exit_code == 0
+    held = json.loads((tmp_path / "box/reference.json").read_bytes())["models"]["m"]
+    assert held["release"] == "1.1.0"
 
 
 def test_a_run_without_receipt_is_no_evidence(tmp_path, signed):

@@ -47,7 +47,7 @@ def record(given=None, model="m", **more):
 
 
 def reference():
-    return reference_from([record()], task=BEFORE)
+    return reference_from([record()], [], task=BEFORE)
 
 
 def gate(records, ref="own", task=TASK, rows=ROWS):
@@ -71,7 +71,7 @@ def test_without_ids_exact_text_is_compared_and_named():
     def texts(second):
         return record([a.model_copy(update={"ids": None}) for a in [*answers("code"), *answers("prose", text=second)]])
 
-    ref = reference_from([texts("abcdef")], task=BEFORE)
+    ref = reference_from([texts("abcdef")], [], task=BEFORE)
     assert gate([texts("abcdef")], ref).compared == {"m": "text"}
     reason, detail = only_reason(gate([texts("abcxef")], ref))
     assert reason is Reason.VOID_CORRECTNESS
@@ -113,7 +113,7 @@ def test_garbage_that_equals_the_reference_is_still_garbage():
 def test_garbage_never_becomes_a_reference():
     garbage = record([*answers("code", ids=[7] * 20), *answers("prose", ids=list(range(20)))])
     task = IdentityTask({"m": SHA}, "box", "1.0.0", PROMPTS, output_tokens=20, repeats=2)
-    ref = reference_from([garbage], task=task)
+    ref = reference_from([garbage], [], task=task)
     assert ref.models == {}
     reason, detail = only_reason(gate([record()], ref))
     assert reason is Reason.NO_REFERENCE
@@ -179,7 +179,7 @@ def test_a_prompt_counted_otherwise_is_another_prompt():
 
 def test_parallel_shapes_flag_a_difference_but_void_on_garbage():
     parallel = [*answers("code", shape="agg@4"), *answers("prose", shape="agg@4")]
-    ref = reference_from([record([*answers("code"), *answers("prose"), *parallel])], task=BEFORE)
+    ref = reference_from([record([*answers("code"), *answers("prose"), *parallel])], [], task=BEFORE)
     other = answers("code", shape="agg@4", ids=[9, 8, 7, 6, 5, 4, 3, 2])
     drifted = [other[0], *answers("code", shape="agg@4")[1:], *answers("prose", shape="agg@4")]
     result = gate([record([*answers("code"), *answers("prose"), *drifted])], ref)
@@ -192,7 +192,7 @@ def test_parallel_shapes_flag_a_difference_but_void_on_garbage():
 
 def test_a_shape_that_the_reference_has_and_the_run_does_not_is_void():
     cached = [*answers("code", shape="cached"), *answers("prose", shape="cached")]
-    ref = reference_from([record([*answers("code"), *answers("prose"), *cached])], task=BEFORE)
+    ref = reference_from([record([*answers("code"), *answers("prose"), *cached])], [], task=BEFORE)
     assert "(cached) reference: release 1.0.0 answered at this shape" in only_reason(gate([record()], ref))[1]
     result = gate([record([*answers("code"), *answers("prose"), *cached])])
     assert only_reason(result)[0] is Reason.NO_REFERENCE, "and the other way round"
@@ -201,7 +201,7 @@ def test_a_shape_that_the_reference_has_and_the_run_does_not_is_void():
 def test_only_the_rows_of_the_wrong_model_are_void():
     task = IdentityTask({"m": SHA, "n": SHA}, "box", "1.1.0", PROMPTS, output_tokens=8, repeats=2)
     good, bad = record(), record([*answers("code", ids=[1] * 8), *answers("prose")], model="n")
-    ref = reference_from([good, record(model="n")], task=task)
+    ref = reference_from([good, record(model="n")], [], task=task)
     rows = [*ROWS, RowId.parse("n/decode"), RowId.parse("n/rss_peak")]
     assert [str(row) for row in gate([good, bad], ref, task, rows).voids] == ["n/decode", "n/rss_peak"]
 
@@ -215,7 +215,7 @@ def test_a_real_change_of_summation_order_is_found_where_the_tie_is(name):
         one = REAL["with_ties"][side][name]
         return record([Answer(prompt=name, shape="single", repeat=r, **one) for r in range(2)])
 
-    ref = reference_from([real("batched")], task=task)
+    ref = reference_from([real("batched")], [], task=task)
     assert gate([real("batched")], ref, task).voids == {}
     reason, detail = only_reason(gate([real("one_token_prefill")], ref, task))
     assert reason is Reason.VOID_CORRECTNESS
@@ -283,6 +283,15 @@ def test_the_first_failure_of_a_row_stays_when_both_judges_void_it():
     result = judge_correctness([wrong], starts, reference(), ROWS, Purpose.GATE, task=TASK)
     assert only_reason(result)[0] is Reason.VOID_CORRECTNESS
     assert {check.kind for check in result.bad} == {"reference", "timed"}
+
+
+def test_a_model_whose_timed_answers_are_no_good_sets_no_reference():
+    """Right untimed and anything else on the clock: such a run is nothing to hold a release to."""
+    run = start(1, ["a"], "agg@4")
+    repeats = run.requests[0].model_copy(update={"constant_run": 17})
+    garbage = run.model_copy(update={"requests": [repeats]})
+    for starts, models in (([run], {"m"}), ([garbage], set()), ([start(1, ["a"]), start(2, ["b"])], set())):
+        assert reference_from([record()], starts, task=BEFORE).models.keys() == models
 
 
 # JSON forms

@@ -36,7 +36,7 @@ def record(change=None, twins=(), shapes=SHAPES, **more):
     return IdentityRecord(model="m", position=0, started_utc="x", wall_s=1.0, answers=out, twins=list(twins))
 
 
-HELD = reference_from([record()], task=task("1.0.0"))
+HELD = reference_from([record()], [], task=task("1.0.0"))
 
 
 def judged(change=None, held=HELD, **more):
@@ -80,7 +80,7 @@ def test_parallel_streams_that_differ_among_themselves_flag_and_are_not_held(rep
     assert flagged.voids == {}
     assert all("token 5 differs" in flag.detail for flag in flagged.flags)
     assert [flag.kind for flag in flagged.flags] == (["self", "reference"] if repeat == 0 else ["self"])
-    assert set(reference_from([record(changed)], task=task()).models["m"].shapes["agg@2"]) == {"prose"}
+    assert set(reference_from([record(changed)], [], task=task()).models["m"].shapes["agg@2"]) == {"prose"}
 
 
 def test_garbage_of_one_parallel_stream_voids_and_names_prompt_and_stream():
@@ -90,7 +90,7 @@ def test_garbage_of_one_parallel_stream_voids_and_names_prompt_and_stream():
 
 
 def test_margins_of_both_sides_stand_beside_the_first_difference():
-    held = reference_from([record(margins=[0.5] * 20)], task=task("1.0.0"))
+    held = reference_from([record(margins=[0.5] * 20)], [], task=task("1.0.0"))
     changed = [*GOOD[:5], 99, *GOOD[6:]]
     result = judged({("single", "code", r): changed for r in range(2)}, held, margins=[0.0125] * 20)
     detail = reason(result)[1]
@@ -102,18 +102,18 @@ def test_margins_of_both_sides_stand_beside_the_first_difference():
 
 
 def test_shapes_that_were_not_held_join_and_lawful_differences_of_parallel_streams_refuse_nothing():
-    old = reference_from([record(shapes={})], task=task("1.0.0", {}))
-    joined = adopt_reference(old, reference_from([record()], task=task()))
+    old = reference_from([record(shapes={})], [], task=task("1.0.0", {}))
+    joined = adopt_reference(old, reference_from([record()], [], task=task()))
     assert (joined.added, joined.refused, set(joined.reference.models["m"].shapes)) == (
         ("m",),
         {},
         {"single", "cached", "agg@2"},
     )
     unlike = {("agg@2", "code", 0): [99, *GOOD[1:]]}
-    again = adopt_reference(joined.reference, reference_from([record(unlike)], task=task("1.2.0")))
+    again = adopt_reference(joined.reference, reference_from([record(unlike)], [], task=task("1.2.0")))
     assert (again.kept, again.reference) == (("m",), joined.reference)
     other = {("agg@2", "code", r): [99, *GOOD[1:]] for r in range(2)}
-    refused = adopt_reference(joined.reference, reference_from([record(other)], task=task("1.3.0")))
+    refused = adopt_reference(joined.reference, reference_from([record(other)], [], task=task("1.3.0")))
     assert "code (agg@2): token 0 differs" in refused.refused["m"]
     assert refused.reference == joined.reference
 
