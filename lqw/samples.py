@@ -224,6 +224,8 @@ class StartRecord(ServedRecord):
     kind: Literal["start"] = "start"
     pair: int = Field(ge=1)
     arm: Arm
+    # Step → timed repeats, where they were lengthened; written there only.
+    repeats: dict[str, int] = Field(default={}, exclude_if=_none)
 
 
 class BatchRecord(Record):
@@ -251,8 +253,8 @@ class BatchStart(ServedRecord):
 
 
 def start_fields(start: StartRecord | BatchStart) -> dict[str, Any]:
-    """Return what a start of a pair and one of a batch have in common: all but what kind it is and which arm."""
-    return {name: getattr(start, name) for name in StartRecord.model_fields if name not in ("kind", "arm")}
+    """Return what a start of a pair and one of a batch have in common: all but kind, arm and lengthening."""
+    return {name: getattr(start, name) for name in StartRecord.model_fields if name not in ("kind", "arm", "repeats")}
 
 
 class Batch(Record):

@@ -20,7 +20,7 @@ from lqw.outcomes import Arm
 from lqw.samples import Failure, StartRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from lqw.engines.base import Engine
@@ -142,8 +142,12 @@ def ask_launch(site: Site, asker: Asker, launch: LaunchSpec, found: Found) -> No
     found.failure = found.failure or running.moved_off()
 
 
-def timed_start(site: Site, key: StartKey, position: int, telemetry: dict[str, Any]) -> StartRecord:
+def timed_start(
+    site: Site, key: StartKey, position: int, telemetry: dict[str, Any], *, repeats: Mapping[str, int] | None = None
+) -> StartRecord:
     """Start one arm fresh, ask it everything its launch has, stop it, and return the record.
+
+    *repeats* are those of steps that are lengthened (:func:`lqw.noise.lengthen.lengthened`).
 
     Raises
     ------
@@ -152,7 +156,7 @@ def timed_start(site: Site, key: StartKey, position: int, telemetry: dict[str, A
     """
     began_utc, origin_ns, found = utc_now(), time.perf_counter_ns(), Found()
     with StartWatch(site.gpu) as watch:
-        _time(site, key, origin_ns, found)
+        _time(site, key, origin_ns, found, repeats or {})
     watch.require_alone()
     return StartRecord(
         model=key.model,
@@ -170,16 +174,17 @@ def timed_start(site: Site, key: StartKey, position: int, telemetry: dict[str, A
         telemetry={**telemetry, **watch.summary()},
         failure=found.failure or watch.failure,
         steps=found.steps,
+        repeats=dict(repeats or {}),
     )
 
 
-def _time(site: Site, key: StartKey, origin_ns: int, found: Found) -> None:
-    spec = site.spec(key.arm)
+def _time(site: Site, key: StartKey, origin_ns: int, found: Found, repeats: Mapping[str, int]) -> None:
+    spec, launch = site.spec(key.arm), site.params.protocol.launches[key.launch].repeated(repeats)
     outcome = start_engine(
         site.engine(key.arm),
         StartRequest.of(
             spec,
-            site.params.protocol.launches[key.launch],
+            launch,
             model_path=site.models[key.model],
             compute=site.params.host.compute,
             run_id=site.run_id,
@@ -198,6 +203,6 @@ def _time(site: Site, key: StartKey, origin_ns: int, found: Found) -> None:
             found.failure = prompts
         else:
             asker = Asker(running, prompts, origin_ns, site.params.protocol.request_timeout_s)
-            ask_launch(site, asker, site.params.protocol.launches[key.launch], found)
+            ask_launch(site, asker, launch, found)
         left = running.stop()
     found.failure = found.failure or left

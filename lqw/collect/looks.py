@@ -10,6 +10,7 @@ from lqw.collect.identity import identity_start
 from lqw.collect.pace import Pace
 from lqw.collect.summary import Tally
 from lqw.journal import read_journal
+from lqw.noise.lengthen import lengthened
 from lqw.outcomes import Arm, Purpose
 from lqw.plan import StartKey
 from lqw.samples import BatchRecord
@@ -164,7 +165,11 @@ class Looks:
     def _measure_start(self, key: StartKey, look: int, planned: int) -> None:
         facts = {"model": key.model, "pair": key.pair, "arm": str(key.arm), "launch": key.launch}
         self.tell("start", {**facts, "look": look + 1, "engine": self._site.spec(key.arm).engine}, planned)
-        record = timed_start(self._site, key, self.position, self.resumed_mark())
+        repeats = lengthened(self._site.params.protocol.launches, self.starts.values(), key)
+        if repeats:
+            longer = ", ".join(f"{step} {count} times" for step, count in repeats.items())
+            self.note(f"{key}: lengthened, {longer}: one start's error was above a third of the spread between starts")
+        record = timed_start(self._site, key, self.position, self.resumed_mark(), repeats=repeats)
         self._take(record)
         self.append(record)
         self._give_up_if_hopeless(key.model, key.arm)

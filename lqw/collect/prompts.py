@@ -42,7 +42,7 @@ class PromptSet:
 
 def due(step: StepSpec) -> Iterator[tuple[str, str, int, int, int]]:
     """Yield (step, role, repeat, stream, tokens) of every prompt that needs a first token of its own."""
-    for role, count in (("warmup", step.warmups), ("timed", step.repeats)):
+    for role, count in (("warmup", step.warmups), ("timed", max(step.repeats, step.max_repeats))):
         for repeat in range(count):
             for stream in range(step.streams):
                 tokens = step.suffix_tokens if step.kind == "cached" else step.prompt_tokens

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from lqw.metrics import RowId
 from lqw.params.hosts import Name
 from lqw.params.strict import Strict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["IdentityPrompts", "IdentitySpec", "LaunchSpec", "ProtocolSpec", "StepSpec"]
 
@@ -20,6 +23,10 @@ def _is_default_route(route: str) -> bool:
     return route == "completion"
 
 
+def _is_zero(number: int) -> bool:
+    return number == 0
+
+
 class StepSpec(Strict):
     """One shape of work inside a start.
 
@@ -27,7 +34,9 @@ class StepSpec(Strict):
     ``agg``: ``streams`` parallel streams. ``cached``: prime with ``prompt_tokens``, then the same plus
     ``suffix_tokens`` new ones; ``reprime`` primes again before each repeat, which hybrid models need, because their
     state cannot be cut back to the prefix. ``warmups`` requests of the same shape are recorded and dropped by rule.
-    ``route``: raw completion, or chat, whose template counts among ``prompt_tokens``; both arms take the same.
+    ``max_repeats`` is the ceiling up to which repeats are lengthened where a start's own error is large beside the
+    spread between starts (:mod:`lqw.noise.lengthen`); 0: never. ``route``: raw completion, or chat, whose template
+    counts among ``prompt_tokens``; both arms take the same.
     """
 
     kind: Literal["cold", "decode", "agg", "cached"]
@@ -38,7 +47,8 @@ class StepSpec(Strict):
     repeats: int = Field(ge=1, le=1_000)
     warmups: int = Field(default=2, ge=0, le=100)
     reprime: bool = True
-    # Written where it is declared only: protocols from before there was a route keep their hash.
+    # Written where they are declared only: protocols from before there were a ceiling and a route keep their hash.
+    max_repeats: int = Field(default=0, ge=0, le=1_000, exclude_if=_is_zero)
     route: Literal["completion", "chat"] = Field(default="completion", exclude_if=_is_default_route)
 
     @property
@@ -68,6 +78,8 @@ class StepSpec(Strict):
             raise ValueError(f"{self.kind} needs output_tokens >= 16; a rate over fewer tokens is mostly its edges")
         if self.kind in ("cold", "cached") and self.output_tokens != 1:
             raise ValueError(f"{self.kind} times the first token: leave output_tokens at 1")
+        if 0 < self.max_repeats < self.repeats:
+            raise ValueError(f"max_repeats {self.max_repeats} is below repeats {self.repeats}: it is their ceiling")
         if self.kind != "agg" and self.streams != 1:
             raise ValueError("only agg has streams")
         if self.kind == "cached" and self.route == "chat":
@@ -85,6 +97,11 @@ class LaunchSpec(Strict):
     def context_tokens_per_slot(self) -> int:
         """Return the context every slot needs: the largest step plus 64 (MEASUREMENT, protocol 3)."""
         return max(step.peak_tokens for step in self.steps) + 64
+
+    def repeated(self, repeats: Mapping[str, int]) -> LaunchSpec:
+        """Return the launch with other timed repeats, by step id, where given."""
+        steps = [step.model_copy(update={"repeats": repeats.get(step.step_id, step.repeats)}) for step in self.steps]
+        return self.model_copy(update={"steps": steps})
 
     @model_validator(mode="after")
     def _streams_fit(self) -> LaunchSpec:

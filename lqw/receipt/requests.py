@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from lqw.noise.lengthen import lengthened
+from lqw.plan import StartKey
 from lqw.receipt.problems import Problem
+from lqw.samples import StartRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from lqw.params import Params, StepSpec
-    from lqw.samples import BatchStart, RequestSample, StartRecord
+    from lqw.samples import BatchStart, RequestSample
 
 __all__ = ["request_problems"]
 
@@ -30,13 +33,20 @@ def request_problems(
     none may be extra.
     """
     launches = params.protocol.launches
+    pairs = [start for start in starts if isinstance(start, StartRecord)]
     prompts: dict[tuple[str, int, int, _Key], tuple[str, str]] = {}
     for at, start in enumerate(starts):
         where = f"{name}.{at}"
         if start.launch >= len(launches):
             yield Problem(f"{where}.launch", start.launch, f"below {len(launches)}")
             continue
-        steps = {step.step_id: step for step in launches[start.launch].steps}
+        launch = launches[start.launch]
+        if isinstance(start, StartRecord):
+            must = lengthened(launches, pairs, StartKey(start.model, start.pair, start.arm, start.launch))
+            if start.repeats != must:
+                yield Problem(f"{where}.repeats", start.repeats, f"{must}, from the pairs before")
+            launch = launch.repeated(must)
+        steps = {step.step_id: step for step in launch.steps}
         yield from _complete(where, start, steps)
         yield from _routes(where, start, steps)
         for number, request in enumerate(start.requests):

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import lqw
 from lqw.canonical import canonical_bytes
 from lqw.correctness.shapes import SINGLE, other_shapes
+from lqw.noise.lengthen import lengthened
 from lqw.outcomes import Arm, Purpose
 from lqw.plan import StartKey, build_plan
 from lqw.samples import (
@@ -150,7 +151,8 @@ def synthetic_run(
         for pair in range(1, (pairs or plan.pairs_at(0)) + 1):
             for key in plan.starts(model, pair, params.protocol.launches):
                 at = len(identities) + len(starts)
-                starts.append(maker.start(key, at, (failures or {}).get(key)))
+                longer = lengthened(params.protocol.launches, starts, key)
+                starts.append(maker.start(key, at, (failures or {}).get(key), longer))
     calibration = {"ttft_error_p50_ms": 0.2, "ttft_error_p99_ms": 1.1, "itl_error_p99_ms": 0.4, "cpu_share": 0.12}
     return SyntheticRun(header, tuple(starts), tuple(identities), calibration)
 
@@ -210,11 +212,13 @@ class Maker:
             answers=out,
         )
 
-    def start(self, key: StartKey, position: int, failure: Failure | None) -> StartRecord:
-        """Return one start of an arm."""
+    def start(
+        self, key: StartKey, position: int, failure: Failure | None, longer: Mapping[str, int] | None = None
+    ) -> StartRecord:
+        """Return one start of an arm; *longer*: repeats of lengthened steps."""
         requests: list[RequestSample] = []
         clock = 0
-        for step in self.params.protocol.launches[key.launch].steps if failure is None else ():
+        for step in self.params.protocol.launches[key.launch].repeated(longer or {}).steps if failure is None else ():
             made = list(self._step(key, step, clock))
             clock = max(request.end_ns or 0 for request in made)
             requests += made
@@ -240,6 +244,7 @@ class Maker:
             requests=requests,
             memory=None if failure else memory,
             failure=failure,
+            repeats=dict(longer or {}),
         )
 
     def _level_ms(self, key: StartKey, step: StepSpec) -> float:

@@ -26,8 +26,8 @@ def site_of(params, run_dir, run_id):
     )
 
 
-def one_start(params, run_dir, *, arm=Arm.SUBJECT, gpu=None, pair=1):
+def one_start(params, run_dir, *, arm=Arm.SUBJECT, gpu=None, pair=1, repeats=None):
     """Start one arm of the only model as a run does, and return its record."""
     run_dir.mkdir(exist_ok=True)
     site = replace(site_of(params, run_dir, "one-start"), gpu=gpu)
-    return timed_start(site, StartKey(params.release.models[0].name, pair, arm, 0), 1, {})
+    return timed_start(site, StartKey(params.release.models[0].name, pair, arm, 0), 1, {}, repeats=repeats)
