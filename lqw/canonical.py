@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 import stat
@@ -13,13 +14,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from lqw.errors import IntegrityError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 __all__ = [
     "canonical_bytes",
+    "json_bytes",
     "loads_canonical",
     "loads_strict",
     "read_json",
@@ -34,13 +38,17 @@ MAX_DEPTH = 64
 MAX_STRING = 2_000_000  # characters: a prompt that fills the longest context (262,144 tokens), as text
 MAX_INTEGER = 2**53 - 1  # beyond it two JSON readers may disagree about a number
 
-_ESCAPE = re.compile(r"\\(?![bfnrt]|u00(?:0[0-7bef]|1[0-9a-f]))")
-_FOREIGN = re.compile(r'[^\[\]{}:,"0-9a-z.+-]')
-_MINUS_ZERO = re.compile(r"-0(?!\.)")
-_NINES = str.maketrans("012345678", "9" * 9)
-_LONG = "9" * 16  # an integer of as many digits may exceed 2^53
+_NINES = bytes.maketrans(b"012345678", b"9" * 9)
+_LONG = [before + b"9" * 16 for before in (b":", b",", b"[", b"-")]  # an integer of as many digits may exceed 2^53
+_POINT_ZERO = (b".0,", b".0]", b".0}")
+_EXPONENT = re.compile(rb"e([-+]?)(\d+)")
+_MILLIONTHS = re.compile(rb"e-6(?=[],}])")
+_MILLIONTH = re.compile(rb"(-?)(\d)(?:\.(\d+))?")
 _ROUND = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_PLANE_0 = bytes(range(0xF0))  # all bytes of characters that are one UTF-16 unit, and what follows in longer ones
+
+_MISSING = object()
 
 _encode_integers = json.JSONEncoder(separators=(",", ":")).encode
 _encode_string: Callable[[str], str] = json.encoder.encode_basestring
@@ -130,7 +138,7 @@ def _bounded(least: int, most: int) -> None:
 
 def _number(value: float) -> str:
     """Return ECMAScript's Number::toString: Python's shortest digits, with the point where JavaScript puts it."""
-    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN
+    if value != value or value in (math.inf, -math.inf):  # noqa: PLR0124 - NaN
         raise IntegrityError(f"value has no canonical form: {value} is not JSON")
     if value == 0:
         return "0"
@@ -179,14 +187,21 @@ def _no_constant(token: str) -> Any:
 
 def _finite(text: str) -> float:
     value = float(text)
-    if value in (float("inf"), float("-inf")):
+    if value in (math.inf, -math.inf):
         raise IntegrityError(f"number {text[:40]} overflows")
     return value
 
 
 def loads_strict(data: bytes | str, *, name: str = "document") -> Any:
     """Parse JSON, refusing duplicate keys, NaN, overflow, too large and too deep documents (IntegrityError)."""
-    return _loads(data, name, _no_duplicates, _finite)
+    if len(data) > MAX_BYTES:
+        raise IntegrityError(f"{name}: larger than {MAX_BYTES} bytes")
+    try:
+        return json.loads(data, object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite)
+    except IntegrityError as err:
+        raise IntegrityError(f"{name}: {err.message}") from None
+    except (ValueError, RecursionError) as err:
+        raise IntegrityError(f"{name}: not JSON: {err}") from err
 
 
 def loads_canonical(data: bytes, *, name: str = "document") -> tuple[Any, bool]:
@@ -196,70 +211,72 @@ def loads_canonical(data: bytes, *, name: str = "document") -> tuple[Any, bool]:
     16 digits, a string near the limit), and only :func:`canonical_bytes` says what is wrong and where; it never says
     True of what is not.
     """
-    canonical = True
-
-    def pairs_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        nonlocal canonical
-        out = _no_duplicates(pairs)
-        canonical = canonical and _in_order(tuple(out))
-        return out
-
-    def float_of(text: str) -> float:
-        nonlocal canonical
-        value = _finite(text)
-        if "e" in text or text.endswith(".0") or repr(value) != text:  # else Python writes it as ECMAScript does
-            canonical = canonical and _number(value) == text
-        return value
-
-    value = _loads(data, name, pairs_of, float_of)
-    return value, canonical and _plain(data)
+    value = _MISSING if len(data) > MAX_BYTES else _read_canonical(data)
+    return (loads_strict(data, name=name), False) if value is _MISSING else (value, True)
 
 
-def _loads(
-    data: bytes | str,
-    name: str,
-    pairs_of: Callable[[list[tuple[str, Any]]], dict[str, Any]],
-    float_of: Callable[[str], float],
-) -> Any:
-    if len(data) > MAX_BYTES:
-        raise IntegrityError(f"{name}: larger than {MAX_BYTES} bytes")
+def json_bytes(value: Any) -> bytes:
+    """Return *value* as JSON with sorted keys: not canonical, several times as fast; to hand over, or to compare.
+
+    Raises
+    ------
+    TypeError
+        It cannot be written: no JSON, a lone surrogate, an integer beyond 64 bits, or too deep. NaN becomes ``null``.
+    """
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def _read_canonical(data: bytes) -> Any:
+    """Return the value, or _MISSING where *data* is not seen to be canonical.
+
+    Bytes that orjson writes again just so have sorted keys, none twice, no space, and strings escaped as RFC 8785 says.
+    What orjson writes otherwise than RFC 8785 is looked for in what is between the strings.
+    """
     try:
-        return json.loads(data, object_pairs_hook=pairs_of, parse_constant=_no_constant, parse_float=float_of)
-    except IntegrityError as err:
-        raise IntegrityError(f"{name}: {err.message}") from None
-    except (ValueError, RecursionError) as err:
-        raise IntegrityError(f"{name}: not JSON: {err}") from err
+        value = orjson.loads(data)
+        written = json_bytes(value)
+    except (ValueError, TypeError, RecursionError):
+        return _MISSING
+    if written != data and (b"e-6" not in written or b"".join(_with_millionths(written + b",")) != data + b","):
+        return _MISSING
+    return value if _plain(data) else _MISSING
 
 
-@lru_cache(maxsize=1024)
-def _in_order(keys: tuple[str, ...]) -> bool:
-    return keys == tuple(sorted(keys, key=lambda text: text.encode("utf-16-be", "surrogatepass")))
+def _with_millionths(written: bytes) -> Iterator[bytes]:
+    """Yield the pieces of *written* with ``1.5e-6``, which is orjson's, as ``0.0000015``, which is ECMAScript's."""
+    done = 0
+    for found in _MILLIONTHS.finditer(written):
+        end = found.start()
+        begin = max(written.rfind(mark, max(0, end - 30), end) for mark in (b":", b",", b"[")) + 1
+        token = _MILLIONTH.fullmatch(written, begin, end)
+        if token is not None:
+            yield written[done:begin] + token[1] + b"0.00000" + token[2] + (token[3] or b"")
+            done = found.end()
+    yield written[done:]
 
 
 def _plain(data: bytes) -> bool:
-    """Look at strings, what is between them, integers and brackets apart; keys and floats have been looked at."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
+    """Look at what is between strings: numbers and brackets; and at the lengths of strings."""
+    if b"\\" in data:
+        data = data.replace(b"\\\\", b"xx").replace(b'\\"', b"xx")  # each `"` that is left begins or ends a string
+    parts = data.split(b'"')
+    bare = b":" + b'"'.join(parts[::2]) + b","
+    half = MAX_STRING // 2  # a longer string fills one such block, which then holds no `"`
+    blocks = (data[at : at + half] for at in range(0, len(data), half))
+    if any(b'"' not in block for block in blocks) and max(map(len, parts[1::2]), default=0) > MAX_STRING:
         return False
-    text = text.replace("\\\\", "xx").replace('\\"', "xx")  # each `"` that is left begins or ends a string
-    parts = text.split('"')
-    if _ESCAPE.search(text) or max(map(len, parts[1::2]), default=0) > MAX_STRING:
+    nines = bare.translate(_NINES)
+    if any(long in nines for long in _LONG) or any(zero in bare for zero in _POINT_ZERO):
         return False
-    bare = '""'.join(parts[::2])
-    whole, *fractions = bare.translate(_NINES).split(".")
-    if _FOREIGN.search(bare) or _MINUS_ZERO.search(bare):
+    least = {b"-": 7, b"+": 21, b"": math.inf}  # ECMA-262, Number::toString
+    if any(int(power) < least[sign] for sign, power in _EXPONENT.findall(bare)):
         return False
-    if any(_LONG in one for one in [whole, *map(_tail, fractions)]):
-        return False
-    brackets, depth = bare.encode().translate(_ROUND, _NOT_BRACKETS), 0
+    if not data.isascii() and data.translate(None, _PLANE_0) and (b"\xee" in data or b"\xef" in data):
+        return False  # the order of keys by UTF-8, which is orjson's, may not be that by UTF-16
+    brackets, depth = bare.translate(_ROUND, _NOT_BRACKETS), 0
     while brackets and depth < MAX_DEPTH:
         brackets, depth = brackets.replace(b"[]", b""), depth + 1
     return not brackets
-
-
-def _tail(text: str) -> str:
-    return text.lstrip("9")
 
 
 def read_json(path: Path | str) -> Any:

@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from lqw.canonical import loads_strict
+from lqw.canonical import loads_canonical
 from lqw.errors import IntegrityError
 from lqw.samples import Answer, Record
 
@@ -166,7 +166,8 @@ def _margin(margins: Sequence[float] | None, index: int) -> float | None:
 
 def parse_reference(data: bytes | str | dict[str, Any], *, name: str = "reference.json") -> IdentityReference:
     """Read a reference strictly; IntegrityError names the file and the field."""
-    value = loads_strict(data, name=name) if isinstance(data, bytes | str) else data
+    text = data.encode() if isinstance(data, str) else data
+    value = loads_canonical(text, name=name)[0] if isinstance(text, bytes) else text
     try:
         return IdentityReference.model_validate(value)
     except ValidationError as err:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -146,14 +147,16 @@ def voids_of(checks: Sequence[Check], rows: Sequence[RowId]) -> dict[RowId, Fail
     computation says nothing of this one. Memory rows too: they were read while that other computation ran, whose
     buffers (a cache never filled, a path not taken) are not those of the right one.
     """
+    bad: dict[str, list[Check]] = defaultdict(list)
+    for check in checks:
+        if check.state == "void":
+            bad[check.model].append(check)
     failures: dict[str, Failure] = {}
-    for model in dict.fromkeys(row.model for row in rows):
-        bad = [check for check in checks if check.model == model and check.state == "void"]
-        if bad:
-            first, more = bad[0], f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
-            what = " ".join(part for part in (first.prompt, first.shape and f"({first.shape})", first.kind) if part)
-            detail = f"{what}: {first.detail}"[:MAX_DETAIL] + more
-            failures[model] = Failure(reason=first.reason or Reason.VOID_CORRECTNESS, detail=detail)
+    for model, (first, *others) in bad.items():
+        more = f" (and {len(others)} more)" if others else ""
+        what = " ".join(part for part in (first.prompt, first.shape and f"({first.shape})", first.kind) if part)
+        detail = f"{what}: {first.detail}"[:MAX_DETAIL] + more
+        failures[model] = Failure(reason=first.reason or Reason.VOID_CORRECTNESS, detail=detail)
     return {row: failures[row.model] for row in rows if row.model in failures}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
-from lqw.canonical import canonical_bytes, loads_strict
+from lqw.canonical import json_bytes, loads_canonical
 from lqw.errors import IntegrityError
 from lqw.noise.rows import Reference, Row, RowReferences, Spread
 from lqw.ratchet.epoch import EpochKey, epoch_differences
@@ -118,10 +118,12 @@ def baseline_to_json(baseline: Baseline) -> dict[str, Any]:
 
 def parse_baseline(data: bytes | str | dict[str, Any], *, name: str = "baseline.json") -> Baseline:
     """Read a baseline strictly; IntegrityError names the file and the first problem."""
-    raw = data if isinstance(data, dict) else loads_strict(data, name=name)
+    text = data.encode() if isinstance(data, str) else data
+    if isinstance(text, bytes):
+        loads_canonical(text, name=name)  # refuses what no strict reader takes; what it is, the model says
     try:
-        return Baseline.model_validate_json(canonical_bytes(raw))
-    except ValueError as err:
+        return Baseline.model_validate_json(json_bytes(text) if isinstance(text, dict) else text)
+    except (TypeError, ValueError) as err:
         raise IntegrityError(f"{name}: {err}") from err
 
 

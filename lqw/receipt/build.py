@@ -78,7 +78,7 @@ def compose_receipt(
             **({} if inputs.parity is None else {"parity": dict(inputs.parity)}),
             "sources": {"baseline": baseline_sha256, "reference": reference_sha256},
             "artefacts": artefacts or {},
-            **derived_of(standing, again),
+            **derived_of(again),
         }
     )
     _believe(data)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING, Any
 
+from lqw.canonical import json_bytes
 from lqw.receipt.problems import Problem
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def differences(recorded: Any, recomputed: Any, path: str, *, words: bool = True
     words : bool
         False leaves out what is written for people (:data:`WORDS`): another version of lqw may say it otherwise.
     """
-    if words and _written(recorded) == _written(recomputed):
-        return  # the usual case, told by the C encoder; what follows finds where two values part
+    if words and _alike(recorded, recomputed):
+        return  # the usual case; what follows finds where two values part
     yield from _walk(recorded, recomputed, path, words=words)
 
 
@@ -54,8 +54,11 @@ def _walk(recorded: Any, recomputed: Any, path: str, *, words: bool) -> Iterator
         yield Problem(path, recorded, recomputed, "recompute")
 
 
-def _written(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+def _alike(one: Any, other: Any) -> bool:
+    try:
+        return json_bytes(one) == json_bytes(other)
+    except TypeError:
+        return False
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -238,12 +238,12 @@ def _inputs(receipt: Receipt) -> Inputs:
     )
 
 
-def derived_of(standing: Mapping[str, Any], again: Rejudged) -> dict[str, Any]:
+def derived_of(again: Rejudged) -> dict[str, Any]:
     """Return every top-level member of a receipt that follows from the others, recomputed."""
     return {
         "epoch": None if again.epoch is None else again.epoch.model_dump(mode="json"),
         "epoch_sha256": "" if again.epoch is None else again.epoch.sha256,
-        "previous": previous_of(standing_from_json(standing), again.plan.rows),
+        "previous": previous_of(again.evidence.standing, again.plan.rows),
         "correctness": correctness_to_json(again.correctness),
         "judgement": judgement_to_json(again.judgement),
         **({} if again.roofline is None else {"roofline": again.roofline}),
@@ -251,7 +251,7 @@ def derived_of(standing: Mapping[str, Any], again: Rejudged) -> dict[str, Any]:
 
 
 def _derived_problems(document: dict[str, Any], receipt: Receipt, again: Rejudged) -> Iterator[Problem]:
-    derived = {"roofline": None, **derived_of(receipt.standing, again)}
+    derived = {"roofline": None, **derived_of(again)}
     same_words = receipt.header.lqw_version == lqw.__version__
     if again.problems and document["judgement"].get("outcome") != Outcome.INVALID:
         derived["judgement"] = judgement_to_json(again.unblamed)  # an edit of a sound receipt: show what it moved

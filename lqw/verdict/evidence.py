@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from lqw.canonical import canonical_bytes
+from lqw.canonical import json_bytes
 from lqw.errors import IntegrityError
 from lqw.noise.rows import Row, RowReferences
 from lqw.samples import Batch, Failure, Record, StartRecord
@@ -95,6 +95,6 @@ def standing_to_json(standing: Standing) -> dict[str, Any]:
 def standing_from_json(value: Any) -> Standing:
     """Read the JSON form back; IntegrityError if it is not one."""
     try:
-        return Standing.model_validate_json(canonical_bytes(value))
-    except ValueError as err:
+        return Standing.model_validate_json(json_bytes(value))
+    except (TypeError, ValueError) as err:
         raise IntegrityError(f"standing: {err}") from err

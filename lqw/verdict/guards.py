@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -97,7 +98,7 @@ def comparator_history(
         )
         between = float(np.std(means, ddof=1)) if len(means) >= MIN_SESSIONS else 0.0
         allowed = max(policy.margin / 2, WIDTHS * max(within, between))
-        moved = mean - float(np.median(means))
+        moved = mean - statistics.median(means)
         suspect = abs(moved) > allowed
         text = f"comparator of {row} is at {math.exp(moved):.2f}× its own history ({len(points)} sessions)"
         text += f", more than ±{percent(math.expm1(allowed))}: what it divides cannot be judged" if suspect else ""

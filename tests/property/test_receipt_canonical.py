@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from lqw.canonical import MAX_STRING, canonical_bytes, loads_canonical, loads_strict
 from lqw.errors import IntegrityError
 
+LONG = re.compile(rb"\d{16}|e-6")
 EXACT = settings(derandomize=True, max_examples=300, deadline=None)
 numbers = st.one_of(
     st.integers(-(2**53) + 1, 2**53 - 1),
@@ -75,7 +77,18 @@ def agrees(data):
         value, said = loads_canonical(data)
     except IntegrityError:
         return
-    assert not said or canonical_bytes(value) == data
+    assert not said or (canonical_bytes(value) == data and repr(value) == repr(json.loads(data)))
+
+
+@EXACT
+@given(trees)
+@example([1.5e-6, -9.999999999999999e-06, 1e-6, 1e-5, "x,1e-6,", ":2.5e-6]", -1e-7, 1e21, "e+16"])
+def test_a_look_sees_what_is_canonical(value):
+    """All but few: an integer that may exceed 2^53, keys whose order UTF-8 and UTF-16 may disagree about."""
+    data = canonical_bytes(value)
+    read, said = loads_canonical(data)
+    assert repr(read) == repr(json.loads(data))
+    assert said or LONG.search(data) or any(character > "\ud7ff" for character in data.decode()), data
 
 
 @EXACT
