@@ -82,7 +82,7 @@ class BenchSite(Site):
         known = self.prompts.get(model)
         if known is not None or running.engine.takes == "ids":
             return known or super().prompts_for(model, running)
-        made = sized_prompts(self.params.protocol, self.corpus, counted_by(running))
+        made = sized_prompts(self.params.protocol, self.corpus, counted_by(running), running.engine.routes)
         if not isinstance(made, Failure):
             self.prompts.put(model, made)
         return made

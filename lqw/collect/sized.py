@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from lqw.collect.prompts import PromptSet, due
@@ -18,13 +19,14 @@ from lqw.outcomes import Reason
 from lqw.samples import Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from lqw.collect.prompts import Key
+    from lqw.engines.base import Route
     from lqw.engines.running import RunningEngine
     from lqw.params import ProtocolSpec, StepSpec
 
-    Count = Callable[[str], int | Failure]
+    Count = Callable[[str, Route], int | Failure]
 
 __all__ = ["counted_by", "sized_prompts"]
 
@@ -44,13 +46,13 @@ class _Unfit(Exception):
 class _Sizer:
     """Finds the words after a lead that make a text of so many tokens, by asking."""
 
-    def __init__(self, corpus: str, count: Count) -> None:
-        self._words, self._count = corpus.split(), count
+    def __init__(self, corpus: str, count: Count, route: Route) -> None:
+        self._words, self._count, self._route = corpus.split(), count, route
         few = 64
         self._per_word = max(self._ask(" ".join(self._words[:few])) / few, 0.5)
 
     def _ask(self, text: str) -> int:
-        seen = self._count(text)
+        seen = self._count(text, self._route)
         if isinstance(seen, Failure):
             raise _Unfit(seen)
         return seen
@@ -97,7 +99,9 @@ def _lead(number: int) -> str:
     return f"{LETTERS[number % 26]} {LETTERS[number // 26 % 26]}"
 
 
-def sized_prompts(protocol: ProtocolSpec, corpus: str, count: Count) -> PromptSet | Failure:
+def sized_prompts(
+    protocol: ProtocolSpec, corpus: str, count: Count, routes: Collection[Route] = ("completion", "chat")
+) -> PromptSet | Failure:
     """Return the prompts of a protocol as texts.
 
     Parameters
@@ -106,7 +110,10 @@ def sized_prompts(protocol: ProtocolSpec, corpus: str, count: Count) -> PromptSe
     corpus : str
         Plain text.
     count : callable
-        Tokens of a text as the engine counts a prompt, or why it could not be asked.
+        Tokens of a text as the engine counts a prompt of a route, a chat's template included, or why it could not be
+        asked.
+    routes : collection
+        Steps by another route get no prompts: they are not asked.
 
     Returns
     -------
@@ -116,10 +123,10 @@ def sized_prompts(protocol: ProtocolSpec, corpus: str, count: Count) -> PromptSe
     ids: dict[Key, tuple[int, ...]] = {}
     texts: dict[Key, str] = {}
     try:
-        sizer, leads = _Sizer(corpus, count), itertools.count()
+        sizers, leads = cache(partial(_Sizer, corpus, count)), itertools.count()
         for launch in protocol.launches:
-            for step in launch.steps:
-                for key, (tokens, text) in _of_step(step, sizer, leads).items():
+            for step in (one for one in launch.steps if one.route in routes):
+                for key, (tokens, text) in _of_step(step, sizers(step.route), leads).items():
                     ids[key] = (len(ids), *itertools.repeat(0, tokens - 1))
                     texts[key] = text
     except _Unfit as unfit:
@@ -128,20 +135,22 @@ def sized_prompts(protocol: ProtocolSpec, corpus: str, count: Count) -> PromptSe
 
 
 def counted_by(running: RunningEngine) -> Count:
-    """Return what counts a text as *running* does: its tokenizer, or else what it says a prompt of it was."""
+    """Return what counts a text as *running* does: its tokenizer, or else, and for chats, what it says a prompt was."""
 
-    def count(text: str) -> int | Failure:
+    def count(text: str, route: Route) -> int | Failure:
+        if route == "chat":
+            return _prompt_tokens(running, text, route)
         ids = running.tokenize(text)
         if isinstance(ids, Failure):
-            return _prompt_tokens(running, text) if ids.reason is Reason.UNSUPPORTED else ids
+            return _prompt_tokens(running, text, route) if ids.reason is Reason.UNSUPPORTED else ids
         return len(ids)
 
     return count
 
 
-def _prompt_tokens(running: RunningEngine, text: str) -> int | Failure:
+def _prompt_tokens(running: RunningEngine, text: str, route: Route) -> int | Failure:
     """Return the engine's own count of a prompt, template included; reuse is welcome, nothing is timed here."""
-    request = running.request_body("cached", Prompt((), text), 1, cache=True, stream=False)
+    request = running.request_body("cached", Prompt((), text), 1, cache=True, stream=False, route=route)
     try:
         with Control(running.host, running.port, timeout_s=600.0) as control:
             said = control.post(request.path, request.body)

@@ -132,9 +132,12 @@ def test_the_protocol_of_thirteen_rows_is_measurements():
 CORPUS = " ".join(f"word{i} it" for i in range(400))
 
 
-def _count(text):
-    """A tokenizer in which longer words are two tokens, and every text has a begin token."""
-    return 1 + sum(1 if len(word) < 4 else 2 for word in text.split())
+TEMPLATE = 9
+
+
+def _count(text, route="completion"):
+    """A tokenizer in which longer words are two tokens; a text has a begin token, a chat its template."""
+    return (TEMPLATE if route == "chat" else 1) + sum(1 if len(word) < 4 else 2 for word in text.split())
 
 
 def _protocol():
@@ -156,10 +159,20 @@ def test_prompts_are_exact_by_the_servers_own_count_and_share_no_beginning():
     assert len(set(made.ids.values())) == len(made.ids), "their hashes differ too"
 
 
+def test_chats_are_sized_with_their_template_and_left_out_where_there_is_no_such_route():
+    raw = {**PROTOCOL, "launches": [FAST, {"slots": 2, "steps": [{**AGG, "route": "chat"}]}]}
+    protocol = ProtocolSpec.model_validate(raw)
+    made = sized_prompts(protocol, CORPUS, _count)
+    seen = {(key[0], _count(text, "chat" if key[0] == "agg@2" else "completion")) for key, text in made.texts.items()}
+    assert seen == {("cached@64", 64), ("cached@64", 80), ("cold@64", 64), ("decode", 16), ("agg@2", 16)}
+    without = sized_prompts(protocol, CORPUS, _count, ("completion",))
+    assert {key[0] for key in without.texts} == {"cached@64", "cold@64", "decode"}
+
+
 def test_a_server_that_cannot_be_sized_says_why():
-    failed = sized_prompts(_protocol(), CORPUS, lambda _: Failure(reason=Reason.HTTP_ERROR, detail="no"))
+    failed = sized_prompts(_protocol(), CORPUS, lambda *_: Failure(reason=Reason.HTTP_ERROR, detail="no"))
     assert failed.detail == "no"
-    odd = sized_prompts(_protocol(), CORPUS, lambda text: 2 * len(text.split()) + 1)
+    odd = sized_prompts(_protocol(), CORPUS, lambda text, _: 2 * len(text.split()) + 1)
     assert odd.reason is Reason.PROMPT_LENGTH
 
 
