@@ -27,6 +27,10 @@ Starts = Annotated[int, typer.Option("--starts", min=1, max=50, help="Fresh star
 Compute = Annotated[str | None, typer.Option("--compute", help="cpu or cuda; default: cuda where there is a GPU.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", help="The adapter's words: --set threads=2; repeatable.")]
 Lock = Annotated[Path | None, typer.Option("--lock", help="The machine's lock file, held while it measures.")]
+Deadline = Annotated[
+    float | None,
+    typer.Option("--deadline", min=1.0, help="Seconds after which everything ends; default: the protocol's own."),
+]
 Json = Annotated[
     Path | None, typer.Option("--json", help="Write JSON to this file (- for stdout, instead of a table).")
 ]
@@ -49,6 +53,7 @@ def bench(
     compute: Compute = None,
     settings: Settings = None,
     lock: Lock = None,
+    deadline: Deadline = None,
     json_file: Json = None,
     csv_file: Csv = None,
     markdown: Markdown = None,
@@ -70,10 +75,12 @@ def bench(
     path = protocol_path(protocol, where)
     with HostLock(lock):
         if url is not None:
-            found = of_server(url, path, model=model, chat=chat, starts=starts, progress=_progress)
+            found = of_server(url, path, model=model, chat=chat, starts=starts, progress=_progress, deadline_s=deadline)
         else:
             spec = engine_spec(str(engine), binary, settings or [])
-            found = of_engine(spec, path, model=model, starts=starts, compute=where, progress=_progress)
+            found = of_engine(
+                spec, path, model=model, starts=starts, compute=where, progress=_progress, deadline_s=deadline
+            )
     print(file=sys.stderr)
     if journal is not None:
         journal.write_text("".join(f"{record.model_dump_json()}\n" for record in found.starts))

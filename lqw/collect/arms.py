@@ -42,7 +42,8 @@ def utc_now() -> str:
 class Site:
     """Where and with what a run measures.
 
-    ``base_ns`` is the ``perf_counter_ns`` that origins of starts are counted from; ``gpu`` is None on a CPU host.
+    ``base_ns`` is the ``perf_counter_ns`` that origins of starts are counted from; ``gpu`` is None on a CPU host;
+    ``end_s`` is the ``time.monotonic`` after which no request may last, where there is such a moment.
     """
 
     params: Params
@@ -54,6 +55,7 @@ class Site:
     base_ns: int
     gpu: Gpu | None
     progress: Callable[[dict[str, Any]], None]
+    end_s: float | None = None
 
     def spec(self, arm: Arm) -> EngineSpec:
         """Return the engine of an arm."""
@@ -86,6 +88,12 @@ class Site:
         if not isinstance(made, Failure):
             self.prompts.put(model, made)
         return made
+
+    @property
+    def start_timeout_s(self) -> float:
+        """Return how long an engine may take to become ready."""
+        limit = self.params.protocol.start_timeout_s
+        return limit if self.end_s is None else max(0.1, min(limit, self.end_s - time.monotonic()))
 
     @property
     def tell_text(self) -> bool:
@@ -189,7 +197,7 @@ def _time(site: Site, key: StartKey, origin_ns: int, found: Found, repeats: Mapp
             compute=site.params.host.compute,
             run_id=site.run_id,
             log_path=site.log_path(str(key)),
-            timeout_s=site.params.protocol.start_timeout_s,
+            timeout_s=site.start_timeout_s,
             arm=key.arm,
         ),
     )
@@ -202,7 +210,7 @@ def _time(site: Site, key: StartKey, origin_ns: int, found: Found, repeats: Mapp
         if isinstance(prompts, Failure):
             found.failure = prompts
         else:
-            asker = Asker(running, prompts, origin_ns, site.params.protocol.request_timeout_s)
+            asker = Asker(running, prompts, origin_ns, site.params.protocol.request_timeout_s, site.end_s)
             ask_launch(site, asker, launch, found)
         left = running.stop()
     found.failure = found.failure or left

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from lqw.collect.arms import Site, timed_start
+from lqw.collect.arms import Site, timed_start, utc_now
 from lqw.collect.prompts import PromptStore
 from lqw.collect.sized import counted_by, sized_prompts
 from lqw.metrics import RowId
@@ -100,7 +101,8 @@ class BenchSite(Site):
 def bench_starts(site: BenchSite, starts: int) -> list[StartRecord]:
     """Start the engine afresh for every launch of the protocol, *starts* times, and return the records.
 
-    A server that already runs is asked instead of started.
+    A server that already runs is asked instead of started. What the deadline of *site* leaves no time for is not
+    started, and its record says so.
 
     Raises
     ------
@@ -112,9 +114,26 @@ def bench_starts(site: BenchSite, starts: int) -> list[StartRecord]:
     for number in range(1, starts + 1):
         for launch, alone in enumerate(sites):
             site.progress({"event": "start", "start": len(out) + 1, "of": starts * len(sites)})
-            record = timed_start(alone, StartKey(MODEL, number, Arm.SUBJECT, 0), len(out), {})
+            key = StartKey(MODEL, number, Arm.SUBJECT, 0)
+            late = site.end_s is not None and time.monotonic() >= site.end_s
+            record = _not_started(key, len(out)) if late else timed_start(alone, key, len(out), {})
             out.append(record.model_copy(update={"launch": launch}))
     return out
+
+
+def _not_started(key: StartKey, position: int) -> StartRecord:
+    detail = "the deadline was over before this start: fewer starts, a shorter protocol, or a later --deadline"
+    return StartRecord(
+        model=key.model,
+        pair=key.pair,
+        arm=key.arm,
+        launch=key.launch,
+        position=position,
+        started_utc=utc_now(),
+        origin_ns=0,
+        wall_s=0.0,
+        failure=Failure(reason=Reason.TIMEOUT, detail=detail),
+    )
 
 
 def bench_rows(protocol: ProtocolSpec, starts: Sequence[StartRecord]) -> list[BenchRow]:

@@ -116,7 +116,14 @@ def compute_of(engine: str | None) -> Compute:
 
 
 def of_engine(
-    spec: EngineSpec, path: Path, *, model: str | None, starts: int, compute: Compute, progress: Progress
+    spec: EngineSpec,
+    path: Path,
+    *,
+    model: str | None,
+    starts: int,
+    compute: Compute,
+    progress: Progress,
+    deadline_s: float | None = None,
 ) -> Benched:
     """Start an engine *starts* times for every launch of the protocol at *path*, and return its rows and facts.
 
@@ -131,24 +138,40 @@ def of_engine(
     params = _params(spec, path, named, compute)
     models = resolve_models(params, Path("runs/models").absolute())
     name = Path(named.gguf.removeprefix("package:")).name
-    found = _measure(params, models, starts, progress)
+    found = _measure(params, models, starts, progress, deadline_s=deadline_s)
     return found.named(f"{name}, sha256 {named.sha256[:12]}…", {"model_sha256": named.sha256, "starts": starts})
 
 
-def of_server(url: str, path: Path, *, model: str | None, chat: bool, starts: int, progress: Progress) -> Benched:
+def of_server(
+    url: str,
+    path: Path,
+    *,
+    model: str | None,
+    chat: bool,
+    starts: int,
+    progress: Progress,
+    deadline_s: float | None = None,
+) -> Benched:
     """Ask the server at *url* what the protocol says, and return its rows; UsageError where it cannot be asked."""
     settings: dict[str, Any] = {"url": url.rstrip("/").removesuffix("/v1"), "chat": chat}
     spec = EngineSpec(engine="openai_url", settings=settings if model is None else settings | {"model": model})
     params = _params(spec, path, None, "cpu")
     # How fast it is, nobody knows: the client is calibrated for a fast one.
-    found = _measure(params, {MODEL: Path()}, starts, progress, gap_ms=2.0)
+    found = _measure(params, {MODEL: Path()}, starts, progress, gap_ms=2.0, deadline_s=deadline_s)
     route = "chat completions" if chat else "completions"
     return found.named(model or "the first model it lists", {"url": url, "route": route, "starts": starts})
 
 
 def _measure(
-    params: Params, models: dict[str, Path], starts: int, progress: Progress, gap_ms: float | None = None
+    params: Params,
+    models: dict[str, Path],
+    starts: int,
+    progress: Progress,
+    *,
+    gap_ms: float | None = None,
+    deadline_s: float | None,
 ) -> Benched:
+    """Measure until *deadline_s*, by default the protocol's own; what is under way then fails as TIMEOUT."""
     spec = params.release.subject
     adapter = get_engine(spec.engine, file="the command line", field="ENGINE")
     adapter.check(spec, compute=params.host.compute, where=Where("the command line", "ENGINE"))
@@ -163,6 +186,7 @@ def _measure(
             base_ns=time.perf_counter_ns(),
             gpu=watched_gpu(params.host),
             progress=progress,
+            end_s=time.monotonic() + (deadline_s or params.protocol.total_deadline_s),
         )
         calibration = calibrated(site, gap_ms=gap_ms)
         return Benched(params, bench_starts(site, starts), calibration)

@@ -98,6 +98,13 @@ def test_an_engine_that_does_not_start_is_named_on_every_row(place, capsys):
     assert {row["failure"]["reason"] for row in rows} == {"FAILED_START"}
 
 
+def test_an_engine_that_crawls_ends_at_the_deadline_and_every_row_says_so(place, capsys):
+    crawl = ["--set", "decode_tok_s=0.2", "--starts", "3", "--deadline", "2"]  # 16 tokens would take 80 s
+    assert run([*ENGINE, "--json", "-", *crawl]) == Exit.UNDECIDED
+    rows = {row["row"]: row["failure"] for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert {failure["reason"] for failure in rows.values()} == {"TIMEOUT"}
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
