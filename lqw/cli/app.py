@@ -118,4 +118,7 @@ def main() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     gc.set_threshold(*_FEW_ROUNDS)
     guard()
-    sys.exit(run())
+    status = run()
+    if sys.argv[1:2] == ["verify"]:  # all is said and written; taking every object apart would take a tenth of the time
+        os._exit(status)
+    sys.exit(status)

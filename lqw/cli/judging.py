@@ -49,7 +49,6 @@ def judged(
 
     from lqw.errors import UsageError
 
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for some takes time, and none may speak here
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # no matrix is multiplied here, and starting threads takes time
     if not every:
         gc.disable()  # what one verdict leaves behind ends with the process

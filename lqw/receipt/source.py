@@ -18,12 +18,13 @@ def source_sha256() -> str:
 
     A checkout and the wheel built from it give the same; an edited line gives another.
     """
-    root = Path(lqw.__file__).parent
+    root = str(Path(lqw.__file__).parent)
     found = {}
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if name != "__pycache__"]
         for name in names:
             if name.endswith(".py"):
-                path = Path(folder, name)
-                found[path.relative_to(root).as_posix()] = sha256_bytes(path.read_bytes())
+                path = f"{folder}/{name}"
+                with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - some hundred files, each time lqw starts
+                    found[path[len(root) + 1 :].replace(os.sep, "/")] = sha256_bytes(file.read())
     return sha256_bytes("".join(f"{name} {sha256}\n" for name, sha256 in sorted(found.items())).encode())
