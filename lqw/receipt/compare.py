@@ -35,21 +35,17 @@ def differences(recorded: Any, recomputed: Any, path: str, *, words: bool = True
     words : bool
         False leaves out what is written for people (:data:`WORDS`): another version of lqw may say it otherwise.
     """
-    if words and _alike(recorded, recomputed):
-        return  # the usual case; what follows finds where two values part
-    yield from _walk(recorded, recomputed, path, words=words)
-
-
-def _walk(recorded: Any, recomputed: Any, path: str, *, words: bool) -> Iterator[Problem]:
+    if isinstance(recorded, dict | list) and _alike(recorded, recomputed):
+        return  # the usual case, words and all; what follows finds where two values part
     if isinstance(recorded, dict) and isinstance(recomputed, dict):
         for key in sorted((recorded.keys() | recomputed.keys()) - (frozenset() if words else WORDS)):
             old, new = recorded.get(key, _ABSENT), recomputed.get(key, _ABSENT)
-            yield from _walk(old, new, f"{path}.{key}", words=words)
+            yield from differences(old, new, f"{path}.{key}", words=words)
     elif isinstance(recorded, list) and isinstance(recomputed, list):
         if len(recorded) != len(recomputed):
             yield Problem(path, f"{len(recorded)} items", f"{len(recomputed)} items", "recompute")
         for at, (old, new) in enumerate(zip(recorded, recomputed, strict=False)):
-            yield from _walk(old, new, f"{path}.{at}", words=words)
+            yield from differences(old, new, f"{path}.{at}", words=words)
     elif not _same(recorded, recomputed):
         yield Problem(path, recorded, recomputed, "recompute")
 
