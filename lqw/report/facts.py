@@ -83,6 +83,7 @@ class Facts:
     steps: tuple[AskedStep, ...] = ()
     correctness: CorrectnessResult | None = None
     parity: Mapping[str, Any] = field(default_factory=dict)  # parity receipts by path
+    roofline: Mapping[str, Any] = field(default_factory=dict)  # limits of rows; empty where nobody measured them
     calibration: Mapping[str, Any] = field(default_factory=dict)
     telemetry: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     stages: tuple[Stage, ...] = ()

@@ -38,7 +38,7 @@ class Plot:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One engine's values over a size (prompt tokens, streams)."""
+    """One engine's values, or the limit, over a size (prompt tokens, streams)."""
 
     name: str
     cls: str
@@ -196,8 +196,8 @@ def curves(title: str, key: str, lines: Sequence[Curve], unit: str, across: str)
     for curve in lines:
         marks = [(x_scale(x), y_scale(y)) for x, y in sorted(curve.points)]
         parts += [svg.line(*a, *b, f"path {curve.cls}") for a, b in pairwise(marks)]
-        shape = "dot" if curve.cls == "ours" else "diamond"
-        parts += [svg.mark(x, y, 5, shape, curve.cls) for x, y in marks]
+        shape = {"ours": "dot", "theirs": "diamond"}.get(curve.cls)
+        parts += [svg.mark(x, y, 5, shape, curve.cls) for x, y in marks if shape]
         told.append(f"{curve.name}: " + ", ".join(f"{words.value(y, unit)} at {x:,.0f}" for x, y in curve.points))
     alt = f"{title} by {across}. " + "; ".join(told)
     return Plot(key, title, svg.figure(parts, height, alt=alt, cls="curves"), across)

@@ -142,6 +142,7 @@ def _facts(body: Mapping[str, Any], kind: Kind, judgement: Judgement | None, pro
         steps=_steps(starts, problems),
         correctness=correctness,
         parity=parity if isinstance(parity := body.get("parity"), dict) else {},
+        roofline=roofline if isinstance(roofline := body.get("roofline"), dict) else {},
         calibration=calibration if isinstance(calibration, dict) else {},
         telemetry=tuple((name, readings) for name, readings in telemetry if isinstance(readings, dict)),
         starts_done=len(starts),

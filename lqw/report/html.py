@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lqw import __version__
 from lqw.outcomes import Arm, RowVerdict
-from lqw.report import asked, beside, plots, reproduce, say, tables, words
+from lqw.report import asked, beside, plots, reproduce, roofline, say, tables, words
 from lqw.report.fragments import check_cells, style
 from lqw.report.notebooks import ReportExporter, notebook_html
 from lqw.report.parity import parity_context
@@ -203,6 +203,7 @@ def _contents(context: dict[str, Any]) -> list[tuple[str, str]]:
         ("pairs", "Pairs", context.get("strips")),
         ("stairs", "Floor and releases", context.get("stairs")),
         ("curves", "Scaling", context.get("curves")),
+        ("roofline", "Limit", context["roofline"]),
         ("beside", "Beside", context["beside"]),
         ("asked", "Routes and offload", context["asked"]),
         ("third", "Third arm", context["third_arm"]),
@@ -242,6 +243,8 @@ def page_html(facts: Facts) -> str:
         "held": [tables.guard_line(guard) for guard in judged.guards if guard.effect == "none"] if judged else [],
         "asked": asked.asked_lines(facts), "asked_heads": asked.HEADS,
         "unstreamed": asked.unstreamed_lines(facts), "unstreamed_heads": asked.UNSTREAMED_HEADS,
+        "roofline": roofline.roofline_lines(facts) if judged else [], "roofline_heads": roofline.HEADS,
+        "roofline_lead": roofline.roofline_lead(facts) if judged else "",
         **(_beside(facts) if judged else {"beside": ""}), "targets": _targets(facts),
         "engines": _engines(facts), **_settings(facts),
         "host_facts": reproduce.host_facts(facts), "models": reproduce.models(facts),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lqw.report import figures, words
 from lqw.report.history import read_history, steps_of
+from lqw.report.roofline import limit_curve
 from lqw.report.words import Kind
 
 if TYPE_CHECKING:
@@ -16,10 +17,6 @@ __all__ = ["forest", "series"]
 CURVES = (
     ("ttft", "Time to first token", "ms", "prompt tokens"),
     ("agg", "Aggregate rate", "tok/s", "parallel streams"),
-)
-NO_ROOFLINE = (
-    "No roofline is drawn: this receipt carries neither the model's bytes nor the machine's measured bandwidth, and "
-    "one guessed would look like one measured."
 )
 LEGEND = (
     "Grey: what noise can explain; a mark left of it is ✕ RED. Whisker: its left end must clear the dashed margin for "
@@ -60,9 +57,9 @@ def series(facts: Facts) -> dict[str, Any]:
         rows = [row for row in facts.rows if row.row.model == model]
         for metric, title, unit, across in CURVES:
             if lines := figures.scaling(rows, metric):
+                lines += limit_curve(facts, rows, metric)
                 drawn.append(figures.curves(f"{title}, {model}", f"{model}-{metric}", lines, unit, across))
-    timed = any(row.row.metric == "ttft" for row in facts.rows)
-    return {"strips": list(strips.items()), "curves": drawn, "stairs": _stairs(facts), "roofline": NO_ROOFLINE * timed}
+    return {"strips": list(strips.items()), "curves": drawn, "stairs": _stairs(facts)}
 
 
 def _stairs(facts: Facts) -> list[tuple[str, list[figures.Plot]]]:
