@@ -18,7 +18,7 @@ from lqw.receipt.store import BASELINE, REFERENCE
 from lqw.release.findings import Finding, exit_of, invalid
 from lqw.release.git import ZERO, Change
 from lqw.release.moves import Mover
-from lqw.release.places import HOSTS, moved_findings, named_stores, stores_at
+from lqw.release.places import DEFAULT_STORE, HOSTS, moved_findings, named_stores, stores_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["HistoryVerdict", "verify_history"]
 
-DEFAULT_STORE = "receipts"
 _RECEIPT = re.compile(r"[^/]+/[^/]+\.json")
 _RECORD = re.compile(r"[^/]+/(records|batches)/.+\.json")
 

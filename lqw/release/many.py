@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lqw.errors import UsageError
+from lqw.params import HostSpec
+from lqw.params.loading import parse_text
 from lqw.receipt.signing import verify_signed
 from lqw.receipt.store import BASELINE, REFERENCE
+from lqw.release.places import DEFAULT_STORE, HOSTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,14 +26,33 @@ __all__ = ["stored_receipts", "verify_many"]
 ALONE = 8  # up to here starting processes costs more than it saves
 
 
-def stored_receipts(repository: Path | str, store: str = "receipts") -> list[Path]:
-    """Return every receipt of a store, host by host; UsageError where there is none: nothing is never a pass."""
-    root = Path(repository) / store
+def stored_receipts(repository: Path | str) -> list[Path]:
+    """Return every receipt on the disk of a repository, store by store and host by host.
+
+    The stores are ``receipts/`` and what the host files below ``params/`` name.
+
+    Raises
+    ------
+    UsageError
+        There is no receipt: nothing is never a pass.
+    ParamsError
+        A host file is malformed, so that nobody can say where its receipts lie.
+    """
+    root = Path(repository)
+    hosts = sorted((root / HOSTS).glob("*.yaml"))
+    named = [
+        parse_text(HostSpec, path.read_text("utf-8", "replace"), path, remedy="mend it").receipts for path in hosts
+    ]
     aside = (BASELINE, REFERENCE)
-    found = sorted(path for path in root.glob("*/*.json") if path.name not in aside and path.parent.name != "parity")
+    found = {
+        path
+        for store in (DEFAULT_STORE, *named)
+        for path in (root / store).glob("*/*.json")
+        if path.name not in aside and path.parent.name != "parity"
+    }
     if not found:
-        raise UsageError(f"{root}: holds no receipt", remedy="name the repository with --repo")
-    return found
+        raise UsageError(f"{root / DEFAULT_STORE}: holds no receipt", remedy="name the repository with --repo")
+    return sorted(found)
 
 
 def verify_many(

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from lqw.release.git import Change, Repository, Tree
 
-__all__ = ["HOSTS", "moved_findings", "named_stores"]
+__all__ = ["DEFAULT_STORE", "HOSTS", "moved_findings", "named_stores"]
 
+DEFAULT_STORE = "receipts"
 HOSTS = "params/hosts"
 
 

@@ -33,7 +33,9 @@ def test_none_is_forgotten():
 
 def test_the_store_is_what_it_was_though_it_keeps_a_red(tmp_path):
     """A RED that verifies stays for ever and is no fault of the store; an edited one is."""
-    done = verify_many(stored_receipts(REPOSITORY), REPOSITORY / "params", processes=1)
+    done = verify_many(
+        [path for path in stored_receipts(REPOSITORY) if "runs" not in path.parts], REPOSITORY / "params", processes=1
+    )
     assert page_of_receipts(done).exit_status == Exit.RED
     page = page_of_receipts(done, stored=True)
     assert (page.exit_status, page.findings) == (Exit.PASS, ())

@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 
+from lqw.cli.app import run
 from lqw.errors import Exit, IntegrityError, UsageError
 from lqw.outcomes import Purpose
 from lqw.release.git import Repository
@@ -103,6 +104,17 @@ def test_a_store_that_moves_leaves_no_floor_behind(scratch):
         verify_history(Repository(scratch.root)).sentence,
     )
     assert (status, words in said) == (Exit.INVALID, True)
+
+
+def test_all_looks_into_every_store_that_a_host_names(scratch, capsys):
+    host = (scratch.root / "params/hosts/lambda.yaml").read_text()
+    scratch.write("params/hosts/other.yaml", host.replace("name: lambda", "name: other") + "receipts: elsewhere/kept\n")
+    assert run(["verify", "--all", "--repo", str(scratch.root)]) == Exit.PASS
+    scratch.write("elsewhere/kept/other/1.0.0.json", "{}")
+    assert run(["verify", "--all", "--repo", str(scratch.root)]) == Exit.INVALID
+    scratch.write("params/hosts/other.yaml", "schema: broken\n")
+    assert run(["verify", "--all", "--repo", str(scratch.root)]) == Exit.USAGE
+    assert "params/hosts/other.yaml" in capsys.readouterr().err
 
 
 def test_the_history_of_a_store_that_no_host_names_any_more_is_looked_at(scratch):
