@@ -26,6 +26,7 @@ ROOFLINES = "rooflines"
 """Folder of what hosts can do at best, below params/."""
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
+MAX_YAML = 512 * 1024  # characters; YAML is read at half a megabyte a second, and a release file has some thousand
 _SETTING_KINDS = {"bool", "int", "float", "str"}
 
 _Spec = TypeVar("_Spec", bound=Strict)
@@ -91,6 +92,9 @@ def parse_spec(spec: type[_Spec], path: Path, files: dict[str, str], root: Path,
 
 def parse_text(spec: type[_Spec], text: str, path: Path, *, remedy: str) -> _Spec:
     """Read the text of a YAML file as *spec*; *path* is for messages alone. ParamsError names all."""
+    if len(text) > MAX_YAML:
+        problem, mend = f"longer than {MAX_YAML} characters", "keep only what the release needs"
+        raise ParamsError(file=str(path), field="(file)", value=f"{len(text)} characters", problem=problem, remedy=mend)
     try:
         raw = yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - a SafeLoader
     except (yaml.YAMLError, RecursionError, TypeError, ValueError) as err:  # the last: a date or number that is none

@@ -103,6 +103,7 @@ def test_refused_with_file_field_and_remedy(params_root, file, change, field):
         (b"- a\n- b\n", "(document)"),
         (b"", "(document)"),
         (b"\xff\xfe", "(file)"),
+        (b"x: [" + b"a, " * 200_000 + b"a]", "(file)"),
         (b"release: 1\nrelease: 2\n", "(yaml)"),
         (b"? [a, b]\n: c\n", "(yaml)"),
     ],
