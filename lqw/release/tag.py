@@ -162,7 +162,12 @@ def _judge(
         *moved_findings(repository, judged.commit, named_stores(repository, changes), places),
     ]
     found = [*(one for host in hosts for one in host.findings), *code, *parity, *lost]
-    own = ["who may sign: read from the judged commit itself; --policy names the protected branch"] * (policy is None)
+    if policy is None:
+        own = ["who may sign: read from the judged commit itself; --policy names the protected branch"]
+    elif not repository.is_ancestor(judged.commit, chosen.commit):
+        own = [f"whether anybody reviewed what is tagged: {judged.commit[:12]} is not in the history of {policy}"]
+    else:
+        own = []
     notes = [text for host in hosts if host.verified for text in host.verified.not_checked if text != EMBEDDED]
     return _with(judged, found, manifest.path, hosts, (*unknown, *own, *notes))
 

@@ -197,6 +197,9 @@ def test_who_may_sign_is_said_to_be_the_judged_commits_own_word(scratch):
     note = "who may sign: read from the judged commit itself"
     assert any(note in text for text in judged(scratch).not_checked)
     assert not any(note in text for text in judged(scratch, policy="HEAD~1").not_checked)
+    reviewed = "whether anybody reviewed what is tagged"
+    told = [any(reviewed in text for text in judged(scratch, policy=one).not_checked) for one in ("HEAD~1", "HEAD")]
+    assert told == [True, False]
 
 
 def test_git_is_asked_of_no_variable(scratch, monkeypatch, tmp_path):
