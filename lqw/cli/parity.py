@@ -122,13 +122,17 @@ def witness(
     """Take a serving witness of an engine, write it, and judge it."""
     from lqw.canonical import canonical_bytes, write_atomic
     from lqw.engines.base import Prompt
+    from lqw.errors import UsageError
     from lqw.params import EngineSpec
     from lqw.parity import judge_serving
     from lqw.parity.start import Wanted, attached, find_model, started
+    from lqw.parity.verdict import names_model
     from lqw.parity.witness import take_witness
 
     bands, text, on, called = _bands(c), prompt_of(prompt), compute_named(compute), host_of(host)
     path, sha256 = find_model(gguf, Path("runs/models"))
+    if not names_model(path.name, named(model)):
+        raise UsageError(f"--model {model}: {path.name} is not called so", remedy="name the model as its file does")
     settings: dict[str, bool | int | float | str] = {} if threads is None else {"threads": threads}
     spec = EngineSpec(engine=engine, binary=binary, settings=settings)
     log_path = out.with_name(f".{out.name}.log")

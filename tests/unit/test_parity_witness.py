@@ -276,6 +276,7 @@ def test_a_recorded_band_is_judged_again_from_its_ids_alone():
         (["--gguf", "package:no_such_wheel"], "not installed"),
         (["--port", "1"], "0 processes"),
         (["--host", " "], "no name of a host"),
+        (["--model", "n"], "m.gguf is not called so"),
         (["--host", "../lambda"], "no name of a host"),
     ],
 )
