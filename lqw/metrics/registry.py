@@ -60,6 +60,7 @@ METRICS: MappingProxyType[str, Metric] = MappingProxyType(
             Metric("prefill", Family.RATE, +1, "tok/s", "cold", True, "Prefill rate"),
             Metric("decode", Family.RATE, +1, "tok/s", "decode", False, "Decode rate, one stream"),
             Metric("agg", Family.RATE, +1, "tok/s", "agg", True, "Aggregate decode rate over parallel streams"),
+            Metric("agg_whole", Family.RATE, +1, "tok/s", "agg", True, "Aggregate rate, first request to last token"),
             Metric("ttft_cached", Family.LATENCY, -1, "ms", "cached", True, "Time to first token, cached prefix"),
             Metric("vram_peak", Family.MEMORY, -1, "bytes", "memory", False, "Peak GPU memory"),
             Metric("rss_peak", Family.MEMORY, -1, "bytes", "memory", False, "Peak host memory (RssAnon)"),

@@ -110,6 +110,22 @@ def _batches(requests: list[RequestSample]) -> list[list[RequestSample]]:
     return list(out.values())
 
 
+def whole_batch_tok_s(batch: Sequence[RequestSample]) -> float:
+    """Return all tokens of a batch by the time from its first request to its last token (ADR 11)."""
+    first, last = min(r.sent_ns for r in batch), max(_arrivals(r)[-1] for r in batch)
+    return sum(sum(r.chunk_tokens) for r in batch) / ((last - first) / NS_PER_S)
+
+
+def _whole(row: RowId, requests: list[RequestSample]) -> RowValue:
+    batches = _batches(requests)
+    short = next((len(batch) for batch in batches if len(batch) != row.size), None)
+    if short is not None:
+        detail = f"a batch has {short} streams, the row {row.size}"
+        return RowValue(None, Failure(reason=Reason.NOT_CONCURRENT, detail=detail))
+    extras = {"streams_at_once": float(min(map(most_at_once, batches)))}
+    return RowValue(combined(Combine.GEOMEAN, list(map(whole_batch_tok_s, batches))), extras=extras)
+
+
 def _aggregate(row: RowId, requests: list[RequestSample], min_window_s: float) -> RowValue:
     rates, whole = [], []
     for batch in _batches(requests):
@@ -120,8 +136,7 @@ def _aggregate(row: RowId, requests: list[RequestSample], min_window_s: float) -
             detail = f"at most {most} of {row.size} streams ran at once, all for {seen}; {min_window_s:g} s are needed"
             return RowValue(None, Failure(reason=Reason.NOT_CONCURRENT, detail=detail))
         rates.append(window.tok_s)
-        first, last = min(r.sent_ns for r in batch), max(_arrivals(r)[-1] for r in batch)
-        whole.append(sum(sum(r.chunk_tokens) for r in batch) / ((last - first) / NS_PER_S))
+        whole.append(whole_batch_tok_s(batch))
     extras = {"whole_batch_tok_s": combined(Combine.GEOMEAN, whole)}
     return RowValue(combined(Combine.GEOMEAN, rates), extras=extras)
 
@@ -137,6 +152,8 @@ def _requests_value(row: RowId, requests: list[RequestSample], min_window_s: flo
             seen = f"first token after {request.ttft_ns} ns, shortest gap {min(request.gaps_ns, default=None)} ns"
             detail = f"{request.step} {request.role} request {request.repeat}, stream {request.stream}: {seen}"
             return RowValue(None, Failure(reason=Reason.NOT_FINITE, detail=detail))
+    if row.metric == "agg_whole":
+        return _whole(row, requests)
     if row.metric == "agg":
         return _aggregate(row, requests, min_window_s)
     if row.metric == "decode":

@@ -17,6 +17,7 @@ __all__ = ["forest", "series"]
 CURVES = (
     ("ttft", "Time to first token", "ms", "prompt tokens"),
     ("agg", "Aggregate rate", "tok/s", "parallel streams"),
+    ("agg_whole", "Aggregate rate, first request to last token", "tok/s", "parallel streams"),
 )
 LEGEND = (
     "Grey: what noise can explain; a mark left of it is ✕ RED. Whisker: its left end must clear the dashed margin for "

@@ -182,6 +182,7 @@ def describe(row: RowId) -> str:
         "prefill": f"Prefill rate, prompt of {size} tokens",
         "decode": "Decode rate, one stream",
         "agg": f"Aggregate decode rate, {size} stream{'' if size == 1 else 's'}",
+        "agg_whole": f"Aggregate rate from first request to last token, {size} stream{'' if size == 1 else 's'}",
         "ttft_cached": f"Time to first token, {size} tokens cached",
         "vram_peak": "Peak GPU memory",
         "rss_peak": "Peak host memory",

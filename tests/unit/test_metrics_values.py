@@ -81,6 +81,17 @@ def test_streams_that_never_ran_together_are_not_concurrent():
     assert "at most 1 of 2 streams" in alone.detail
 
 
+def test_a_server_that_serves_one_stream_first_has_a_rate_over_the_whole_batch():
+    first = _request("agg@3", ttft_ms=10, gaps_ms=(10, 10))  # alone until 30 ms
+    later = [_request("agg@3", ttft_ms=35, gaps_ms=(10, 10), stream=stream) for stream in (1, 2)]
+    got = _values([first, *later], ["agg@3", "agg_whole@3"])
+    assert got["agg@3"].failure.reason is Reason.NOT_CONCURRENT
+    assert got["agg_whole@3"].value == pytest.approx(9 / 0.055)
+    assert got["agg_whole@3"].extras == {"streams_at_once": 2}
+    missing = _values([first, later[0]], ["agg_whole@3"])["agg_whole@3"].failure
+    assert (missing.reason, missing.detail) == (Reason.NOT_CONCURRENT, "a batch has 2 streams, the row 3")
+
+
 def test_memory_is_anonymous_memory_and_absent_is_not_zero():
     got = _values([], ["rss_peak", "vram_peak"], memory=MemoryPeaks(rss_anon_bytes=7, rss_file_bytes=100))
     assert got["rss_peak"].value == 7
