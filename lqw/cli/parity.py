@@ -86,10 +86,14 @@ def blessed(
     as_json: Json = False,
 ) -> None:
     """Judge both receipts of the blessed model on every host; a missing one is RED."""
+    from lqw.errors import UsageError
     from lqw.parity import UnderTest, judge_blessed
     from lqw.parity.files import load_blessed, load_thresholds, reader_below
     from lqw.parity.hardware import utc_now
+    from lqw.parity.verdict import is_sha256
 
+    if binary_sha256 is not None and not is_sha256(binary_sha256):
+        raise UsageError(f"--binary-sha256 {binary_sha256!r}: no sha256", remedy="64 digits: sha256sum the program")
     base = root or root_of()
     home = base if (base / "params/parity").is_dir() else root_of()
     spec = load_blessed(blessed_file or home / BLESSED)

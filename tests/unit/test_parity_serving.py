@@ -9,7 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from lqw.cli.parity import app
-from lqw.errors import ParamsError
+from lqw.errors import ParamsError, UsageError
 from lqw.parity import judge_serving
 
 ROOT = Path(__file__).parents[2]
@@ -277,6 +277,10 @@ def test_only_receipts_of_the_binary_under_test_count_where_it_is_named():
     result = blessed(FIXTURES / "blessed-green.yaml", "--binary-sha256", sha256)
     assert result.exit_code == 1
     assert result.output.count(f"the one under test is {sha256[:12]}") == 2, "both of gx10, whose binary is another"
+    for nonsense in ("", "nonsense", sha256.upper()):
+        error = blessed(FIXTURES / "blessed-green.yaml", "--binary-sha256", nonsense).exception
+        assert isinstance(error, UsageError)
+        assert "no sha256" in str(error)
 
 
 @pytest.mark.parametrize(
