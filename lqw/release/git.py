@@ -75,6 +75,7 @@ class Repository:
         plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}
         self._environment = {**plain, **_SAFE}
         self._trees: dict[str, tuple[tuple[str, Entry], ...]] = {}
+        self._parents: dict[str, list[str]] = {}
         asked = (
             "rev-parse",
             "--is-shallow-repository",
@@ -172,8 +173,11 @@ class Repository:
 
     def parents(self, commit: str) -> list[str]:
         """Return the parents of a commit."""
-        head = self._object(commit, "commit").data.partition(b"\n\n")[0].decode("utf-8", "replace")
-        return [line.removeprefix("parent ") for line in head.splitlines() if line.startswith("parent ")]
+        if commit not in self._parents:
+            head = self._object(commit, "commit").data.partition(b"\n\n")[0].decode("utf-8", "replace")
+            found = [line.removeprefix("parent ") for line in head.split("\n") if line.startswith("parent ")]
+            self._parents[commit] = found
+        return self._parents[commit]
 
     def blob_at(self, commit: str, path: str) -> str | None:
         """Return the blob that a path is in a commit, or None; IntegrityError for a link."""

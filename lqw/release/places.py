@@ -51,7 +51,7 @@ def stores_at(tree: Tree) -> dict[str, str]:
 
 
 def _is_host(path: str) -> bool:
-    return PurePosixPath(path).parent == PurePosixPath(HOSTS) and path.endswith(".yaml")
+    return path.startswith(f"{HOSTS}/") and path.count("/") == HOSTS.count("/") + 1 and path.endswith(".yaml")
 
 
 def _store_in(path: str, data: bytes) -> str | None:
