@@ -53,7 +53,8 @@ def replayed(recorded, monkeypatch):
     journal, asked = parse_journal(data, name="recorded"), []
     starts = {(start.model, start.pair, start.arm, start.launch): start for start in journal.starts}
 
-    def timed_start(_site, key, position, telemetry):
+    def timed_start(_site, key, position, telemetry, *, repeats):
+        assert not repeats, "nothing is lengthened here"
         asked.append(str(key))
         start = starts[key.model, key.pair, key.arm, key.launch]
         return start.model_copy(update={"position": position, "telemetry": telemetry})
