@@ -14,7 +14,7 @@ from lqw.errors import UsageError
 from lqw.outcomes import Arm, BatchArm
 from lqw.params import EngineSpec
 from lqw.plan import BATCH_TUPLES, BatchKey, StartKey, batch_starts
-from lqw.receipt.subject import subject_of
+from lqw.receipt.subject import binary_of, subject_of
 from lqw.samples import BatchRecord, BatchStart, start_fields
 
 if TYPE_CHECKING:
@@ -38,13 +38,14 @@ _RUNS_AS = {
 class ThirdArm:
     """What a confirmation needs from outside.
 
-    ``earlier`` are the engines of earlier releases on this host; ``claim`` is told the candidate's hash and raises
-    UsageError where its one batch belongs to another run; ``voids`` is told the client's calibration and names the rows
-    whose numbers do not count: a candidate has one batch, and it is not spent on wrong tokens or a late client.
+    ``earlier`` are the engines of earlier releases on this host; ``claim`` is told the hashes of the candidate and of
+    its program, and raises UsageError where its one batch belongs to another run; ``voids`` is told the client's
+    calibration and names the rows whose numbers do not count: a candidate has one batch, and it is not spent on wrong
+    tokens or a late client.
     """
 
     earlier: Mapping[str, EngineSpec]
-    claim: Callable[[str], None]
+    claim: Callable[[str, str], None]
     voids: Callable[[Mapping[str, Any]], Mapping[RowId, Failure]]
 
 
@@ -112,7 +113,7 @@ class ConfirmBatch:
         params, header = self._site.params, self._looks.header
         subject = subject_of(params, header.models, self._looks.starts.values())
         try:
-            self._third.claim(subject)
+            self._third.claim(subject, binary_of(params, self._looks.starts.values()))
         except UsageError as err:
             self._looks.tally.batch_refused = err.message
             self._looks.note(err.message)

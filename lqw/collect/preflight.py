@@ -81,7 +81,7 @@ def preflight(params: Params, purpose: Purpose) -> None:
         # Only its name: what else is wrong with an engine that gates nothing is a named row of it, not the run's end.
         get_engine(spec.engine, file=params.path, field=f"beside.{spec.name}.engine")
     file = str(earlier_file(Path(params.path), params.host.name))
-    for release, spec in load_earlier(Path(params.path), params.host.name).items():
+    for release, spec in load_earlier(Path(params.path), params.host).items():
         where = Where(file, f"releases.{release}")
         get_engine(spec.engine, file=file, field=f"{where.field}.engine").check(
             spec, compute=params.host.compute, where=where

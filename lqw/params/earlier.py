@@ -18,6 +18,8 @@ from lqw.params.strict import Strict
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lqw.params.hosts import HostSpec
+
 __all__ = ["earlier_file", "load_earlier"]
 
 
@@ -30,8 +32,8 @@ class _Earlier(Strict):
     @model_validator(mode="after")
     def _pinned(self) -> Self:
         for release, spec in self.releases.items():
-            if spec.binary is not None and spec.sha256 is None:
-                raise ValueError(f"{release}: a binary needs its sha256, or nobody knows which build was measured")
+            if spec.sha256 is None:
+                raise ValueError(f"{release}: an old build needs its sha256, or nobody knows which one was measured")
         return self
 
 
@@ -40,18 +42,20 @@ def earlier_file(params_file: Path, host: str) -> Path:
     return params_root(params_file) / "earlier" / f"{host}.yaml"
 
 
-def load_earlier(params_file: Path, host: str) -> dict[str, EngineSpec]:
+def load_earlier(params_file: Path, host: HostSpec) -> dict[str, EngineSpec]:
     """Return the engines of earlier releases that can be measured on *host*; none where no file names any.
+
+    Program and settings that are the host's come from its file, as they do for a release.
 
     Raises
     ------
     ParamsError
         Naming file, field, value and remedy.
     """
-    path = earlier_file(params_file, host)
+    path = earlier_file(params_file, host.name)
     if not os.path.lexists(path):
         return {}
     spec = parse_spec(
         _Earlier, path, {}, params_root(params_file), remedy="docs/operators-guide.md has a whole example"
     )
-    return dict(spec.releases)
+    return {release: engine.placed(host.engines) for release, engine in spec.releases.items()}

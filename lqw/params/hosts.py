@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from lqw.params.strict import Strict
 
-__all__ = ["HostClassSpec", "HostEngineSpec", "HostSpec", "MarginSpec", "Name", "Setting"]
+__all__ = ["FileName", "HostClassSpec", "HostEngineSpec", "HostSpec", "MarginSpec", "Name", "Setting"]
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")]
 Setting = bool | int | float | str
@@ -25,6 +25,16 @@ def _inside(path: str) -> str:
 
 
 Inside = Annotated[str, AfterValidator(_inside)]
+
+
+def _without_nul(path: str) -> str:
+    if "\0" in path:
+        raise ValueError("a path holds no NUL character")
+    return path
+
+
+FileName = Annotated[str, AfterValidator(_without_nul)]
+"""A path of the machine; one with a NUL can name no file, and the system refuses to look for it."""
 
 
 class MarginSpec(Strict):
@@ -57,7 +67,7 @@ class HostClassSpec(Strict):
 class HostEngineSpec(Strict):
     """Where an engine lies on a host, and the settings that are the host's and not the release's (thread counts)."""
 
-    binary: str | None = None
+    binary: FileName | None = None
     settings: dict[str, Setting] = Field(default={})
 
 
@@ -71,7 +81,7 @@ class HostSpec(Strict):
     name: Name
     aliases: list[str] = Field(default=[])
     compute: Literal["cpu", "cuda"]
-    lock: str | None = None
+    lock: FileName | None = None
     class_: HostClassSpec | None = Field(default=None, alias="class")
     engines: dict[Name, HostEngineSpec] = Field(default={})
     margin: MarginSpec = MarginSpec.model_construct()

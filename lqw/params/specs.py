@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, StringConstraints, ValidationInfo, field_validator
 
 from lqw.metrics import RowId
-from lqw.params.hosts import HostEngineSpec, HostSpec, Name, Setting
+from lqw.params.hosts import FileName, HostEngineSpec, HostSpec, Name, Setting
 from lqw.params.parity import ParityParams
 from lqw.params.protocol import ProtocolSpec
 from lqw.params.roofline import RooflineSpec
@@ -45,7 +45,7 @@ class EngineSpec(Strict):
     """
 
     engine: Name
-    binary: str | None = None
+    binary: FileName | None = None
     sha256: Sha256 | None = None
     commit: Commit | None = None
     settings: dict[str, Setting] = Field(default={})
@@ -72,7 +72,7 @@ class ModelSpec(Strict):
     """
 
     name: Name
-    gguf: str = Field(min_length=1)
+    gguf: FileName = Field(min_length=1)
     sha256: PinnedSha256
 
     @field_validator("sha256")

@@ -30,18 +30,18 @@ def afterwards(folder: Folder, info: RunInfo, params: Params, judgement: Judgeme
         text = f"stopped when decided: {spent} of at most {saving.most} pairs; {saving.pairs} pairs not measured"
         out.append(f"{text}, about {clock(saving.seconds)} min saved")
     if info.purpose is Purpose.GATE and info.replayed is None and judgement.confirming:
-        out += _lacking(folder, info, judgement)
+        out += _lacking(folder, params, info, judgement)
     return tuple(out)
 
 
-def _lacking(folder: Folder, info: RunInfo, judgement: Judgement) -> list[str]:
+def _lacking(folder: Folder, params: Params, info: RunInfo, judgement: Judgement) -> list[str]:
     """Say which old builds a confirmation lacks, or that it was refused."""
     refused = read_json(folder.path / "collect.json")["collect"].get("batch_refused")
     if refused:
         return [f"no third arm: {refused}"]
     file = Path(info.params_file)
     wanted = {release for releases in judgement.confirming.values() for release in releases}
-    missing = sorted(wanted - load_earlier(file, info.host).keys())
+    missing = sorted(wanted - load_earlier(file, params.host).keys())
     if not missing:
         return []
     place = earlier_file(file, info.host)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from lqw.canonical import read_json
 from lqw.errors import ParamsError, UsageError
-from lqw.outcomes import Arm, Outcome
+from lqw.outcomes import Outcome
 from lqw.params.earlier import earlier_file, load_earlier
 from lqw.receipt.claims import claim_of
 from lqw.receipt.store import Store
 from lqw.receipt.subject import subject_sha256
+from lqw.receipt.thirdarm import build_of
 
 if TYPE_CHECKING:
     from lqw.params import Params
-    from lqw.receipt.store import Attempt
 
 __all__ = ["refuse_other_builds", "refuse_second_attempt"]
 
@@ -41,30 +41,35 @@ def refuse_second_attempt(params: Params, root: Path, run_id: str | None) -> Non
     spec, host, store = params.release.subject, params.host.name, Store(root)
     if spec.binary is None:
         return
-    models = {model.name: model.sha256 for model in params.release.models}
-    subject = subject_sha256(spec, file_sha256(spec.binary), models)
-    named = bool(load_earlier(Path(params.path), host))
+    models, binary = {model.name: model.sha256 for model in params.release.models}, file_sha256(spec.binary)
+    subject = subject_sha256(spec, binary, models)
+    named = bool(load_earlier(Path(params.path), params.host))
     store.refuse_repeat(host, subject, confirmed_by=run_id if named else None)
-    claim = claim_of(store, host, subject)
+    claim = claim_of(store, host, binary)
     if claim is None or claim.run_id == run_id:
         return
     if any(one.run_id == claim.run_id for one in store.attempts(host, claim.release)):
         return  # that run ended; this one may be measured, but gets no batch of its own
     raise UsageError(
-        f"run {claim.run_id} has begun the one confirmation batch of this candidate ({claim.declared_utc}) "
+        f"run {claim.run_id} has begun the one confirmation batch of this candidate's program ({claim.declared_utc}) "
         "and has not ended",
-        remedy=f"go on with it: --resume its folder (runs/{claim.run_id}, if it was not named otherwise)",
+        remedy="go on with it, --resume its folder: the one whose run.json names that run; where it is lost, bring it "
+        "back from a copy or gate a new build: this one can be confirmed no more",
     )
 
 
 def refuse_other_builds(params: Params, root: Path) -> None:
     """Refuse an old build that is not the one whose receipt lies in the store; ParamsError names the release."""
     host, store = params.host.name, Store(root)
-    for release, spec in load_earlier(Path(params.path), host).items():
+    for release, spec in load_earlier(Path(params.path), params.host).items():
         released = [one for one in store.attempts(host, release) if one.outcome in (Outcome.FLOOR, Outcome.PASS)]
-        subjects = {one.subject_sha256 for one in released}
-        declared = {subject_sha256(spec, spec.sha256 or _ran(one), _models(one)) for one in released}
-        if released and not subjects & declared:
+        declared = {
+            "engine": spec.engine,
+            "binary_sha256": spec.sha256,
+            "settings": spec.settings,
+            "env": spec.env,
+        }
+        if released and declared not in [build_of(read_json(one.path)) for one in released]:
             raise ParamsError(
                 file=str(earlier_file(Path(params.path), host)),
                 field=f"releases.{release}",
@@ -73,13 +78,3 @@ def refuse_other_builds(params: Params, root: Path) -> None:
                 "other settings or another environment",
                 remedy=f"declare it as {release} was declared when it was measured",
             )
-
-
-def _ran(attempt: Attempt) -> str:
-    """Return the hash of the candidate that a receipt was measured with."""
-    starts = read_json(attempt.path)["starts"]
-    return next((one["engine"]["binary_sha256"] for one in starts if one["arm"] == Arm.SUBJECT and one["engine"]), "")
-
-
-def _models(attempt: Attempt) -> dict[str, str]:
-    return dict(read_json(attempt.path)["header"]["models"])

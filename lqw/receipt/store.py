@@ -39,7 +39,7 @@ class Attempt:
     outcome: Outcome
     subject_sha256: str
     run_id: str
-    has_batch: bool
+    is_settled: bool  # it carries a confirmation batch, whole or ended by a start that failed
 
     @property
     def entry(self) -> EarlierAttempt:
@@ -115,8 +115,8 @@ class Store:
     def red_of(self, host: str, subject_sha256: str, *, confirmed_by: str | None = None) -> Path | None:
         """Return a RED receipt of this very subject, under whatever version it was measured, that still stands.
 
-        A RED without a third arm has no last word: it gives way to a receipt of the same run with one, and is no
-        obstacle to the run *confirmed_by*, which is about to measure it.
+        A RED whose third arm was not measured, or was cut off by the deadline, has no last word: it gives way to a
+        receipt of the same run with a whole one, and is no obstacle to the run *confirmed_by*, which goes on with it.
         """
         mine = [
             _attempt(path, 0)
@@ -124,9 +124,9 @@ class Store:
             if path.name not in (BASELINE, REFERENCE) and subject_sha256.encode() in path.read_bytes()
         ]
         mine = [one for one in mine if one.subject_sha256 == subject_sha256]
-        settled = {one.run_id for one in mine if one.has_batch} | {confirmed_by}
+        settled = {one.run_id for one in mine if one.is_settled} | {confirmed_by}
         red = [one for one in mine if one.outcome is Outcome.RED]
-        return next((one.path for one in red if one.has_batch or one.run_id not in settled), None)
+        return next((one.path for one in red if one.is_settled or one.run_id not in settled), None)
 
     def next_attempt(self, host: str, version: str, subject_sha256: str | None = None) -> Next:
         """Return number and history of the attempt to come.
@@ -156,8 +156,8 @@ class Store:
             raise UsageError(
                 f"{red}: this very subject (same binary, settings and environment) was RED there; "
                 "it is not measured again until it is green",
-                remedy="mend the engine and gate the new build; to settle an unconfirmed RED, name the old build in "
-                "params/earlier/ and --resume the run",
+                remedy="mend the engine and gate the new build; a RED whose third arm was not measured, or cut off by "
+                "the deadline, is settled by its own run alone: name the old build in params/earlier/ and --resume it",
             )
 
     def put(self, receipt: Path | str) -> Path:
@@ -201,6 +201,7 @@ class Store:
         run_id = str(document["header"]["run_id"])
         stored = [read_json(one.path) for one in self.attempts(host, version) if one.run_id == run_id]
         same = all(one[part] == document[part] for one in stored for part in ("header", "starts", "identities"))
+        same = same and all(_goes_on(one.get("batch"), document["batch"]) for one in stored)
         return run_id if same else None
 
 
@@ -214,10 +215,32 @@ def _attempt(path: Path, number: int) -> Attempt:
             outcome=Outcome(document["judgement"]["outcome"]),
             subject_sha256=str(document["run"]["subject_sha256"]),
             run_id=str(document["header"]["run_id"]),
-            has_batch=document.get("batch") is not None,
+            is_settled=_is_settled(document),
         )
     except (KeyError, TypeError, ValueError) as err:
         raise IntegrityError(f"{path}: not a receipt: {err!r}") from err
+
+
+def _is_settled(document: dict[str, Any]) -> bool:
+    """Return whether every model of the batch was measured whole, or ended by a start that failed: nothing is left."""
+    batch = document.get("batch")
+    if batch is None:
+        return False
+    declared, launches = batch["declared"], len(document["header"]["params"]["protocol"]["launches"])
+    for model, releases in declared["against"].items():
+        mine = [one for one in batch["starts"] if one["model"] == model]
+        whole = len(mine) >= declared["tuples"] * (2 + len(releases)) * launches
+        if not whole and all(one["failure"] is None for one in mine):
+            return False
+    return True
+
+
+def _goes_on(before: dict[str, Any] | None, now: dict[str, Any]) -> bool:
+    """Return whether a batch is the one before with further starts."""
+    if before is None:
+        return True
+    ran = before["starts"]
+    return bool(now["declared"] == before["declared"] and now["starts"][: len(ran)] == ran)
 
 
 def create(path: Path, data: bytes) -> None:

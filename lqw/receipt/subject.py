@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lqw.params import EngineSpec, Params
     from lqw.samples import StartRecord
 
-__all__ = ["subject_of", "subject_sha256"]
+__all__ = ["binary_of", "subject_of", "subject_sha256"]
 
 
 def subject_sha256(spec: EngineSpec, binary_sha256: str, models: Mapping[str, str]) -> str:
@@ -33,7 +33,11 @@ def subject_sha256(spec: EngineSpec, binary_sha256: str, models: Mapping[str, st
 
 
 def subject_of(params: Params, models: Mapping[str, str], starts: Iterable[StartRecord]) -> str:
-    """Return the subject of a run: the binary that ran, or, where none became ready, the declared one."""
-    spec = params.release.subject
+    """Return the subject of a run."""
+    return subject_sha256(params.release.subject, binary_of(params, starts), models)
+
+
+def binary_of(params: Params, starts: Iterable[StartRecord]) -> str:
+    """Return the sha256 of the program that ran as the subject, or, where none became ready, of the declared one."""
     ran = (one.engine.binary_sha256 for one in starts if one.arm is Arm.SUBJECT and one.engine is not None)
-    return subject_sha256(spec, next(ran, spec.sha256 or ""), models)
+    return next(ran, params.release.subject.sha256 or "")

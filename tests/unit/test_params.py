@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from lqw.errors import Exit, ParamsError
 from lqw.params import load_params
 from lqw.params.earlier import load_earlier
+from lqw.params.hosts import HostEngineSpec, HostSpec
+from lqw.params.specs import EngineSpec
 
 ROOT = Path(__file__).parents[2]
 
@@ -142,6 +145,42 @@ _BOMB = "".join(f"{new}: &{new} [{','.join([f'*{old}'] * 9)}]\n" for old, new in
 _NAMES = "schema: lqw-earlier/1\nreleases: {1.0.0: {engine: fake, settings: *i}}\n"
 
 
+ENGINED = HostSpec.model_validate(
+    {
+        "schema": "lqw-host/1",
+        "name": "h",
+        "compute": "cpu",
+        "engines": {"apr": {"binary": "/opt/apr", "settings": {"threads": 4, "ubatch": 8}}},
+    }
+)
+
+
+def test_an_old_build_has_the_settings_of_its_host_and_a_sha256_whatever_engine_it_is(tmp_path):
+    for name in ("hosts", "protocols", "earlier"):
+        (tmp_path / name).mkdir()
+    spec = {"engine": "apr", "sha256": "ab" * 32, "settings": {"ubatch": 2}}
+    place = tmp_path / "earlier/h.yaml"
+    place.write_text(yaml.safe_dump({"schema": "lqw-earlier/1", "releases": {"1.0.0": spec}}))
+    old = load_earlier(tmp_path / "x.yaml", ENGINED)["1.0.0"]
+    assert (old.binary, old.settings) == ("/opt/apr", {"threads": 4, "ubatch": 2})
+    place.write_text(yaml.safe_dump({"schema": "lqw-earlier/1", "releases": {"1.0.0": {"engine": "embedded"}}}))
+    with pytest.raises(ParamsError, match="an old build needs its sha256"):
+        load_earlier(tmp_path / "x.yaml", ENGINED)
+
+
+@pytest.mark.parametrize(("model", "field"), [(EngineSpec, "binary"), (HostEngineSpec, "binary"), (HostSpec, "lock")])
+def test_a_path_with_a_nul_is_refused_by_its_field(model, field):
+    whole = {
+        EngineSpec: {"engine": "apr"},
+        HostEngineSpec: {},
+        HostSpec: {"schema": "lqw-host/1", "name": "h", "compute": "cpu"},
+    }
+    assert getattr(model.model_validate({**whole[model], field: "/opt/a b"}), field) == "/opt/a b"
+    with pytest.raises(ValidationError, match="a path holds no NUL character") as caught:
+        model.model_validate({**whole[model], field: "/opt/a\0b"})
+    assert caught.value.errors()[0]["loc"] == (field,)
+
+
 @pytest.mark.parametrize(
     ("made", "problem"),
     [
@@ -155,9 +194,9 @@ _NAMES = "schema: lqw-earlier/1\nreleases: {1.0.0: {engine: fake, settings: *i}}
 def test_a_file_of_old_builds_that_is_none_is_refused_and_not_taken_for_absent(tmp_path, made, problem):
     for name in ("hosts", "protocols", "earlier"):
         (tmp_path / name).mkdir()
-    assert load_earlier(tmp_path / "x.yaml", "h") == {}
+    assert load_earlier(tmp_path / "x.yaml", ENGINED) == {}
     made(tmp_path / "earlier/h.yaml")
     with pytest.raises(ParamsError, match=problem) as caught:
-        load_earlier(tmp_path / "x.yaml", "h")
+        load_earlier(tmp_path / "x.yaml", ENGINED)
     assert "h.yaml" in str(caught.value)
     assert len(str(caught.value)) < 1_000

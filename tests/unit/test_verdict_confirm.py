@@ -12,7 +12,7 @@ from lqw.canonical import canonical_bytes, loads_strict
 from lqw.collect import ThirdArm
 from lqw.collect.arms import Site
 from lqw.collect.batch import ConfirmBatch, _key
-from lqw.errors import Exit, IntegrityError
+from lqw.errors import Exit, IntegrityError, UsageError
 from lqw.journal import parse_journal
 from lqw.metrics import RowId
 from lqw.noise.rows import Reference, RowReferences
@@ -20,9 +20,11 @@ from lqw.outcomes import Arm, BatchArm, Outcome, Purpose, Reason, RowVerdict
 from lqw.plan import batch_starts, build_plan
 from lqw.receipt import verify_receipt
 from lqw.receipt.beside import held_beside
+from lqw.receipt.claims import BatchClaim, claim_batch, claim_of
+from lqw.receipt.store import Store
 from lqw.samples import Failure
 from lqw.testing.batches import with_batch
-from lqw.testing.receipts import adopt_floor, receipt_of
+from lqw.testing.receipts import adopt_floor, receipt_of, stored
 from lqw.testing.synthetic import synthetic_params, synthetic_run
 from lqw.verdict.confirm import (
     Beside,
@@ -250,6 +252,44 @@ def test_a_store_whose_floor_receipt_was_exchanged_or_is_none_knows_no_build(sto
     (other / "baseline.json").write_bytes(store.baseline(CANDIDATE.host.name).read_bytes())
     (other / "1.0.0.json").write_bytes(b"{}")
     assert verify_receipt(receipt_of(run, store), find=held_beside(other / "x.json")).outcome is Outcome.UNDECIDED
+
+
+def _after(starts, wanted):
+    return {"starts": tuple(starts[:wanted])}
+
+
+def test_a_batch_that_the_deadline_cut_off_is_gone_on_with_by_its_own_run_alone(tmp_path):
+    """Its RED gives way to the whole batch of the same run; a batch that is whole, or another one, gives way to none."""
+    own = adopt_floor(tmp_path, synthetic_params(rows=ROWS, release="1.0.0", repeats=1), sd=0.02)
+    whole = with_batch(_run(SLOW), CANDIDATE, effects=SLOW, earlier_effects={})
+    host, release = CANDIDATE.host.name, CANDIDATE.release.release
+    half = replace(whole, batch=whole.batch.model_copy(update=_after(whole.batch.starts, 11)))
+    stored(own, receipt_of(half, own), half)
+    subject = own.attempts(host, release)[0].subject_sha256
+    assert own.red_of(host, subject) is not None
+    assert own.red_of(host, subject, confirmed_by="another run") is not None
+    assert own.red_of(host, subject, confirmed_by=whole.header.run_id) is None
+    second = own.next_attempt(host, release)
+    other = with_batch(_run(SLOW), CANDIDATE, effects=SLOW, earlier_effects={}, seed=12)
+    with pytest.raises(UsageError, match="not measured again until it is green"):
+        stored(own, receipt_of(other, own, attempt=second), other)
+    stored(own, receipt_of(whole, own, attempt=second), whole)
+    with pytest.raises(UsageError, match="not measured again until it is green"):
+        own.refuse_repeat(host, subject, confirmed_by=whole.header.run_id)
+
+
+def test_a_setting_that_does_nothing_buys_no_second_batch(tmp_path):
+    claim = BatchClaim(
+        run_id="first", release="1.1.0", subject_sha256="a" * 64, binary_sha256="b" * 64, declared_utc="2026-01-01"
+    )
+    own = Store(tmp_path)
+    claim_batch(own, "h", claim)
+    claim_batch(own, "h", claim)
+    assert claim_of(own, "h", "b" * 64) == claim
+    again = claim.model_copy(update={"run_id": "second", "subject_sha256": "c" * 64})
+    with pytest.raises(UsageError, match="program was begun by run first"):
+        claim_batch(own, "h", again)
+    claim_batch(own, "h", again.model_copy(update={"binary_sha256": "d" * 64}))
 
 
 def test_every_arm_stands_in_each_place_equally_often_and_the_seed_decides_the_order():

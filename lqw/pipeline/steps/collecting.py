@@ -46,15 +46,15 @@ def collect(run: Run) -> CollectSummary:
         run_id=run.info.run_id,
         standing_of=standing_of,
         third=ThirdArm(
-            earlier=load_earlier(Path(run.info.params_file), run.info.host),
-            claim=lambda subject: _claim(run, subject),
+            earlier=load_earlier(Path(run.info.params_file), run.params.host),
+            claim=lambda subject, binary: _claim(run, subject, binary),
             voids=lambda calibration: _voids(run, calibration),
         ),
         progress=run.progress,
     )
 
 
-def _claim(run: Run, subject_sha256: str) -> None:
+def _claim(run: Run, subject_sha256: str, binary_sha256: str) -> None:
     """Lay this run's claim to the one confirmation batch of its candidate; UsageError where another run has it."""
     from lqw.receipt.claims import BatchClaim, claim_batch  # noqa: PLC0415
     from lqw.receipt.store import Store  # noqa: PLC0415
@@ -63,6 +63,7 @@ def _claim(run: Run, subject_sha256: str) -> None:
         run_id=run.info.run_id,
         release=run.params.release.release,
         subject_sha256=subject_sha256,
+        binary_sha256=binary_sha256,
         declared_utc=utc_now(),
     )
     claim_batch(Store(run.info.store), run.info.host, claim)
