@@ -111,7 +111,7 @@ def _batches(requests: list[RequestSample]) -> list[list[RequestSample]]:
 
 
 def whole_batch_tok_s(batch: Sequence[RequestSample]) -> float:
-    """Return all tokens of a batch by the time from its first request to its last token (ADR 11)."""
+    """Return all tokens of a batch by the time from its first request to its last token (ADR 12)."""
     first, last = min(r.sent_ns for r in batch), max(_arrivals(r)[-1] for r in batch)
     return sum(sum(r.chunk_tokens) for r in batch) / ((last - first) / NS_PER_S)
 
