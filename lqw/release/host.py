@@ -14,6 +14,7 @@ from lqw.receipt.beside import named_previous
 from lqw.receipt.dsse import BUNDLE_SUFFIX
 from lqw.receipt.signature import check_receipt, with_signature
 from lqw.receipt.store import receipt_name
+from lqw.release.batches import batch_findings
 from lqw.release.findings import Finding, invalid, red, undecided
 from lqw.release.floors import GiveUp, find_in, give_up, rebased_findings, source_findings, taken_findings
 from lqw.release.identity import identity_findings
@@ -175,6 +176,7 @@ def _against(scene: Scene, result: HostResult, receipt: Receipt, store: str) -> 
         yield undecided("receipt", f"{result.path}: a floor was measured, nothing was judged", host)
     yield from _clock(scene, result, receipt)
     yield from _attempts(scene, result, receipt, store)
+    yield from batch_findings(tree, scene.changes, store, receipt, host)
     yield from _follows(scene, result, receipt, store)
     yield from params_findings(tree, scene.manifest, receipt, host)
     yield from identity_findings(scene.manifest.release.on(host, {}).subject, receipt, result.path, host)
