@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,8 @@ from lqw.report.parity import parity_context
 from lqw.report.words import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from markupsafe import Markup
 
     from lqw.report.facts import Facts
@@ -74,11 +78,31 @@ def _falls(facts: Facts) -> dict[str, Any]:
     }
 
 
-def _model_headline(rows: list[RowResult]) -> str:
-    tally: dict[str, int] = {}
-    for row in rows:
-        tally[str(row.verdict)] = tally.get(str(row.verdict), 0) + 1
-    return ", ".join(f"{n} {verdict.replace('_', ' ')}" for verdict, n in tally.items())
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """How a model's part of a section stands: open where something of it blocks, or where it is the only one."""
+
+    is_open: bool
+    tally: str  # "2 red, 11 pass"
+    tone: str
+
+
+def _tally(said: Iterable[object]) -> str:
+    return ", ".join(f"{n} {str(word).replace('_', ' ').lower()}" for word, n in Counter(said).items())
+
+
+def _folds(facts: Facts) -> dict[str, Fold]:
+    judged = facts.rows if facts.kind is not Kind.INCOMPLETE else ()
+    out = {}
+    for model in facts.models:
+        rows = [row for row in judged if row.row.model == model]
+        blocking = [row for row in facts.blocking if row in rows]
+        planned = sum(row.model == model for row in facts.planned)
+        said = [row.verdict for row in (*blocking, *(row for row in rows if row not in blocking))]
+        tally = _tally(said) if rows else f"{planned} planned, none judged"
+        tone = _tone(blocking[0].verdict) if blocking else ""
+        out[model] = Fold(bool(blocking) or len(facts.models) == 1, tally, tone)
+    return out
 
 
 def _note(row: RowResult | None, line: tables.Line, shared: set[str]) -> str:
@@ -92,7 +116,7 @@ def _note(row: RowResult | None, line: tables.Line, shared: set[str]) -> str:
     return line.note if line.blocking else "; ".join(row.flags)
 
 
-def _tables(facts: Facts) -> list[tuple[str, list[dict[str, Any]], str]]:
+def _tables(facts: Facts) -> list[tuple[str, list[dict[str, Any]]]]:
     out = []
     judged = {row.row: row for row in facts.rows} if facts.kind is not Kind.INCOMPLETE else {}
     reasons = [row.reason.detail for row in judged.values() if row.reason]
@@ -105,8 +129,7 @@ def _tables(facts: Facts) -> list[tuple[str, list[dict[str, Any]], str]]:
             tone = _tone(row.verdict) if row else "open"
             note = _note(row, line, shared)
             lines.append({"line": line, "tone": tone, "note": note, "anchor": _anchor(line.id)})
-        rows = [row for row in facts.rows if row.row.model == model and row.row in judged]
-        out.append((model, lines, _model_headline(rows) if rows else f"{len(lines)} planned, none judged"))
+        out.append((model, lines))
     return out
 
 
@@ -152,18 +175,19 @@ def _correctness(facts: Facts) -> dict[str, Any]:
     return {"correctness_lead": f"{said} {compared}.".strip(), "checks": checks, "agreed": agreed}
 
 
-def _targets(facts: Facts) -> list[tuple[str, ...]]:
-    return [
-        (
-            str(row.row),
-            words.ratio(row.target.target),
-            words.ratio(row.target.ratio),
-            words.ratio(row.target.bound),
-            words.target_words(row.target.state, row.target.distance),
-        )
-        for row in facts.rows
-        if row.target is not None and facts.kind is not Kind.INCOMPLETE
-    ]
+def _targets(facts: Facts) -> list[tuple[str, str, list[tuple[str, ...]]]]:
+    """Return, per model that has targets, how many stand where, and a line for each."""
+    out: list[tuple[str, str, list[tuple[str, ...]]]] = []
+    for model in facts.models if facts.kind is not Kind.INCOMPLETE else ():
+        found = [(row.row.short, row.target) for row in facts.rows if row.row.model == model and row.target is not None]
+        cells: list[tuple[str, ...]] = [
+            (short, words.ratio(target.target), words.ratio(target.ratio), words.ratio(target.bound),
+             words.target_words(target.state, target.distance))
+            for short, target in found
+        ]  # fmt: skip
+        if cells:
+            out.append((model, _tally(target.state for _, target in found), cells))
+    return out
 
 
 def _engine_rows(engine: EngineFacts | None) -> tuple[str, ...]:
@@ -235,7 +259,7 @@ def page_html(facts: Facts) -> str:
         "fault": tables.whose_fault(facts) if judged else "",
         "incomplete": facts.kind is Kind.INCOMPLETE, "problems": facts.problems, "stages": facts.stages,
         "progress": reproduce.progress(facts), "other_reasons": say.other_reasons(facts) if judged else [],
-        "rows_lead": ROWS_LEAD, "tables": _tables(facts), "margin": margin_text,
+        "rows_lead": ROWS_LEAD, "tables": _tables(facts), "folds": _folds(facts), "margin": margin_text,
         "suites": [tables.suite_line(suite) for suite in judged.suites] if judged else [],
         "third_arm": tables.third_arm_lines(judged) if judged else [], "third_arm_lead": say.third_arm(facts),
         "third_arm_heads": tables.THIRD_ARM_HEADS,

@@ -53,14 +53,15 @@ def series(facts: Facts) -> dict[str, Any]:
     for row in facts.rows:
         if row.subject_values:
             strips.setdefault(row.row.model, []).append(figures.strip(row, orders.get(row.row.model, [])))
-    drawn = []
+    drawn: dict[str, list[figures.Plot]] = {}
     for model in facts.models:
         rows = [row for row in facts.rows if row.row.model == model]
         for metric, title, unit, across in CURVES:
             if lines := figures.scaling(rows, metric):
                 lines += limit_curve(facts, rows, metric)
-                drawn.append(figures.curves(f"{title}, {model}", f"{model}-{metric}", lines, unit, across))
-    return {"strips": list(strips.items()), "curves": drawn, "stairs": _stairs(facts)}
+                plot = figures.curves(f"{title}, {model}", f"{model}-{metric}", lines, unit, across)
+                drawn.setdefault(model, []).append(plot)
+    return {"strips": list(strips.items()), "curves": list(drawn.items()), "stairs": _stairs(facts)}
 
 
 def _stairs(facts: Facts) -> list[tuple[str, list[figures.Plot]]]:

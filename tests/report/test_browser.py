@@ -129,3 +129,38 @@ def test_html_validate_is_content(files, names):
     command = [node, str(program), "-c", str(config), "-f", "text", *pages]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout[-2000:]) == (0, "")
+
+
+FOLDED = "document.querySelector('details.model:not([open]) tr[id]')"
+UNSEEN = """[...document.querySelectorAll("details:not(.code) > :not(summary)")].filter(
+  one => !one.checkVisibility() || one.getBoundingClientRect().height < 1).length"""
+
+
+@pytest.fixture(scope="module")
+def folding(files):
+    """Return what is folded on the page of five models: on a screen, on paper, and after a link into it."""
+    out = {}
+    with browsing.opened() as page:
+        page.set_viewport_size({"width": 390, "height": 844})
+        page.goto(files["FULL"].as_uri())
+        out["height"] = page.evaluate("document.documentElement.scrollHeight")
+        out["unseen"] = page.evaluate(UNSEEN)
+        page.emulate_media(media="print")
+        out["unseen on paper"] = page.evaluate(UNSEEN)
+        page.emulate_media(media="screen")
+        row = page.evaluate(f"{FOLDED}.id")
+        page.goto(f"{files['FULL'].as_uri()}#{row}")
+        out["linked"] = page.evaluate("row => document.getElementById(row).closest('details').open", row)
+        page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        out["height of all"] = page.evaluate("document.documentElement.scrollHeight")
+    return out
+
+
+def test_a_phone_shows_folded_models_and_paper_all(folding):
+    assert folding["unseen"] > 15
+    assert folding["unseen on paper"] == 0
+    assert folding["height"] < 0.6 * folding["height of all"]
+
+
+def test_a_link_to_a_folded_row_opens_its_model(folding):
+    assert folding["linked"]

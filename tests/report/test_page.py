@@ -184,7 +184,24 @@ def test_commands_to_reproduce_are_exact(pages):
 
 def test_targets_are_shown_as_distance_to_go(pages):
     text = Page((pages["RED"] / "report.html").read_text()).text()
-    assert re.search(r"gemma3-270m/prefill@512 0\.80× 0\.5\d× 0\.\d\d× OPEN, 1\.\d\d× to go", text)
+    assert re.search(r"prefill@512 0\.80× 0\.5\d× 0\.\d\d× OPEN, 1\.\d\d× to go", text)
+
+
+def test_only_models_in_which_something_blocks_are_open(pages):
+    page = Page((pages["FULL"] / "report.html").read_text())
+    folded = [one for one in page.all("details") if one["attrs"].get("class") == "model"]
+    heads = [" ".join(one["text"].split()) for one in page.all("h3") if "summary" in one["inside"]]
+    assert len(heads) == len(folded) > 20
+    is_open = {head: "open" in one["attrs"] for head, one in zip(heads, folded, strict=True)}
+    assert is_open == {head: head.split(":")[0] in ("qwen3.5-9b", "gemma4-e4b") for head in heads}
+    assert {"qwen3.5-2b: 13 pass", "qwen3.5-9b: 2 red, 11 pass", "qwen3.5-9b: 4 met, 1 open"} <= set(heads)
+
+
+def test_the_only_model_is_open(pages):
+    page = Page((pages["PASS"] / "report.html").read_text())
+    folded = [one for one in page.all("details") if one["attrs"].get("class") == "model"]
+    assert folded
+    assert all("open" in one["attrs"] for one in folded)
 
 
 def test_a_row_off_the_scale_says_how_far(tmp_path):
