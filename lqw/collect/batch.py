@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from lqw.collect.arms import timed_start, utc_now
 from lqw.collect.header import refuse_other_binary
-from lqw.errors import UsageError
+from lqw.errors import IntegrityError, UsageError
 from lqw.outcomes import Arm, BatchArm
 from lqw.params import EngineSpec
 from lqw.plan import BATCH_TUPLES, BatchKey, StartKey, batch_starts
 from lqw.receipt.subject import binary_of, subject_of
+from lqw.receipt.thirdarm import refuse_foreign
 from lqw.samples import BatchRecord, BatchStart, start_fields
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from lqw.collect.arms import Site
     from lqw.collect.looks import Looks
     from lqw.metrics import RowId
+    from lqw.receipt.thirdarm import Find
     from lqw.samples import Batch, EngineFacts, Failure
 
 __all__ = ["ConfirmBatch", "ThirdArm"]
@@ -41,12 +43,14 @@ class ThirdArm:
     ``earlier`` are the engines of earlier releases on this host; ``claim`` is told the hashes of the candidate and of
     its program, and raises UsageError where its one batch belongs to another run; ``voids`` is told the client's
     calibration and names the rows whose numbers do not count: a candidate has one batch, and it is not spent on wrong
-    tokens or a late client.
+    tokens or a late client. ``find`` looks for the receipts that set the references: nor is it spent beside another
+    build than theirs.
     """
 
     earlier: Mapping[str, EngineSpec]
     claim: Callable[[str, str], None]
     voids: Callable[[Mapping[str, Any]], Mapping[RowId, Failure]]
+    find: Find
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -102,7 +106,8 @@ class ConfirmBatch:
 
     def _declare(self) -> BatchRecord | None:
         """Write down what will be measured; None, with the reason noted, where there is nothing, or nothing to it."""
-        asked = self._looks.judgement(self._third.voids(self._calibration)).confirming
+        judgement = self._looks.judgement(self._third.voids(self._calibration))
+        asked = judgement.confirming
         known = {model: [one for one in releases if one in self._third.earlier] for model, releases in asked.items()}
         lacking = sorted({one for releases in asked.values() for one in releases} - self._third.earlier.keys())
         if lacking:
@@ -113,10 +118,11 @@ class ConfirmBatch:
         params, header = self._site.params, self._looks.header
         subject = subject_of(params, header.models, self._looks.starts.values())
         try:
+            refuse_foreign(judgement, self._looks.standing, self._third.earlier, self._third.find)
             self._third.claim(subject, binary_of(params, self._looks.starts.values()))
-        except UsageError as err:
-            self._looks.tally.batch_refused = err.message
-            self._looks.note(err.message)
+        except (UsageError, IntegrityError) as err:
+            self._looks.tally.batch_refused = f"{err.message}: {err.remedy}" if err.remedy else err.message
+            self._looks.note(self._looks.tally.batch_refused)
             return None
         used = sorted({one for releases in against.values() for one in releases})
         record = BatchRecord(

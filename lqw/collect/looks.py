@@ -87,6 +87,11 @@ class Looks:
         self.position += not isinstance(record, BatchRecord)
 
     @property
+    def standing(self) -> Standing:
+        """Return the references of this run; none before the comparator is known."""
+        return self._standing
+
+    @property
     def journal_path(self) -> Path:
         """Return where the journal is."""
         return self._writer.path

@@ -12,7 +12,7 @@ from lqw.params.earlier import earlier_file, load_earlier
 from lqw.receipt.claims import claim_of
 from lqw.receipt.store import Store
 from lqw.receipt.subject import subject_sha256
-from lqw.receipt.thirdarm import build_of
+from lqw.receipt.thirdarm import build_of, declared_build
 
 if TYPE_CHECKING:
     from lqw.params import Params
@@ -59,17 +59,14 @@ def refuse_second_attempt(params: Params, root: Path, run_id: str | None) -> Non
 
 
 def refuse_other_builds(params: Params, root: Path) -> None:
-    """Refuse an old build that is not the one whose receipt lies in the store; ParamsError names the release."""
+    """Refuse an old build that no receipt of its release in the store is of; ParamsError names the release.
+
+    Which of them set the reference is known when a batch is declared: :func:`lqw.receipt.thirdarm.refuse_foreign`.
+    """
     host, store = params.host.name, Store(root)
     for release, spec in load_earlier(Path(params.path), params.host).items():
         released = [one for one in store.attempts(host, release) if one.outcome in (Outcome.FLOOR, Outcome.PASS)]
-        declared = {
-            "engine": spec.engine,
-            "binary_sha256": spec.sha256,
-            "settings": spec.settings,
-            "env": spec.env,
-        }
-        if released and declared not in [build_of(read_json(one.path)) for one in released]:
+        if released and declared_build(spec) not in [build_of(read_json(one.path)) for one in released]:
             raise ParamsError(
                 file=str(earlier_file(Path(params.path), host)),
                 field=f"releases.{release}",

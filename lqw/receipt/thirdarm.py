@@ -16,14 +16,17 @@ from lqw.errors import IntegrityError, UsageError
 from lqw.outcomes import Arm, BatchArm, RowVerdict
 from lqw.receipt.problems import Problem
 from lqw.receipt.store import receipt_name
+from lqw.verdict.results import SuiteResult
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
 
+    from lqw.params import EngineSpec
     from lqw.samples import Batch
     from lqw.verdict import Judgement, Standing
+    from lqw.verdict.results import RowResult
 
-__all__ = ["Find", "build_of", "build_problems", "find_among", "without_batch"]
+__all__ = ["Find", "build_of", "build_problems", "declared_build", "find_among", "refuse_foreign", "without_batch"]
 
 Find = Callable[[str, str], bytes | None]
 """Takes a release and the sha256 of a receipt of it; returns the receipt, or None where the store does not hold it."""
@@ -67,6 +70,47 @@ def build_of(document: Mapping[str, Any]) -> dict[str, Any]:
         raise IntegrityError(f"not a receipt: {err!r}") from err
 
 
+def declared_build(spec: EngineSpec) -> dict[str, Any]:
+    """Return the same of an old build as a file of params declares it."""
+    return {"engine": spec.engine, "binary_sha256": spec.sha256, "settings": spec.settings, "env": spec.env}
+
+
+def refuse_foreign(judgement: Judgement, standing: Standing, earlier: Mapping[str, EngineSpec], find: Find) -> None:
+    """Refuse to begin a batch that would be found to prove nothing: there is only one.
+
+    Parameters
+    ----------
+    judgement : Judgement
+        That asks for the batch.
+    standing : Standing
+        What it was judged by.
+    earlier : mapping
+        Release → its engine as declared; releases that are not in it are not looked at.
+    find : callable
+
+    Raises
+    ------
+    UsageError
+        A build is not the one of the very receipt that set a reference, or that receipt cannot be read.
+    """
+    for release, sha256 in sorted(set(_rests_on(judgement, standing, _asks))):
+        if release not in earlier:
+            continue
+        data, where = find(release, sha256), f"the receipt of {release} ({sha256[:12]})"
+        if data is None:
+            raise UsageError(
+                f"{where}, which says what build set the reference, is not in the store: not confirmed",
+                remedy="bring it back from git, then --resume",
+            )
+        was, declared = build_of(loads_strict(data, name=where)), declared_build(earlier[release])
+        other = ", ".join(field for field in _SAME if was[field] != declared[field])
+        if other:
+            raise UsageError(
+                f"params/earlier/ names another build of {release} than set the reference: {other} not as in {where}",
+                remedy=f"declare it as {release} was declared in that run, then --resume",
+            )
+
+
 def build_problems(batch: Batch, judgement: Judgement, standing: Standing, find: Find) -> tuple[list[Problem], str]:
     """Return where the batch ran another old build than set the reference, and why nobody can say, where nobody can.
 
@@ -74,7 +118,7 @@ def build_problems(batch: Batch, judgement: Judgement, standing: Standing, find:
     """
     problems: list[Problem] = []
     unknown = ""
-    for release, sha256 in sorted(set(_rests_on(judgement, standing))):
+    for release, sha256 in sorted(set(_rests_on(judgement, standing, _answered))):
         data = find(release, sha256)
         if data is None:
             unknown = unknown or (
@@ -109,22 +153,28 @@ def _ran(batch: Batch, release: str) -> dict[str, Any]:
     }
 
 
-def _rests_on(judgement: Judgement, standing: Standing) -> Iterator[tuple[str, str]]:
-    """Yield release and receipt of every reference that a row or a family was held against in the batch."""
-    told = {suite.family for suite in judgement.suites if _answered(suite.confirmation)}
+def _rests_on(
+    judgement: Judgement, standing: Standing, told: Callable[[RowResult | SuiteResult], bool]
+) -> Iterator[tuple[str, str]]:
+    """Yield release and receipt of every reference that a row or a family of which *told* is true is held against."""
+    families = {suite.family for suite in judgement.suites if told(suite)}
     for row in judgement.rows:
         references = standing.references.get(row.row)
         if references is None:
             continue
-        by_family = row.family in told and row.gating and row.verdict is not RowVerdict.SUSPECT
+        by_family = row.family in families and row.gating and row.verdict is not RowVerdict.SUSPECT
         by_last = row.band is not None and row.band.red_by == "last"
         used = [references.floor] if by_family else []
-        used += [references.last if by_last else references.floor] if _answered(row.confirmation) else []
+        used += [references.last if by_last else references.floor] if told(row) else []
         yield from ((one.release, one.receipt_sha256) for one in used if one is not None)
 
 
-def _answered(confirmation: Any) -> bool:
-    return confirmation is not None and confirmation.state != "NOT MEASURED"
+def _answered(one: RowResult | SuiteResult) -> bool:
+    return one.confirmation is not None and one.confirmation.state != "NOT MEASURED"
+
+
+def _asks(one: RowResult | SuiteResult) -> bool:
+    return one.red if isinstance(one, SuiteResult) else one.confirm_with is not None
 
 
 def without_batch(alone: Judgement, why: str) -> Judgement:

@@ -10,7 +10,7 @@ from lqw.collect import ThirdArm
 
 REPOSITORY = Path(__file__).parents[2]
 ENVIRONMENT = {"LQW_ENGINE_MODULES": "lqw.testing.fake_adapter"}
-NO_THIRD = ThirdArm({}, claim=print, voids=dict)
+NO_THIRD = ThirdArm({}, claim=print, voids=dict, find=print)
 """No old build is named on this host."""
 SPEED = {"prefill_tok_s": 4000.0, "decode_tok_s": 400.0}
 

@@ -130,7 +130,7 @@ from lqw.plan import build_plan
 from lqw.verdict import Standing
 params = load_params(sys.argv[1])
 collect(params, build_plan(params, Purpose.GATE), Path(sys.argv[2]), run_id="test",
-        standing_of=lambda *_: Standing(), third=ThirdArm({}, claim=print, voids=dict), progress=lambda event: print(event["event"], flush=True))
+        standing_of=lambda *_: Standing(), third=ThirdArm({}, claim=print, voids=dict, find=print), progress=lambda event: print(event["event"], flush=True))
 """
 
 

@@ -465,7 +465,7 @@ def test_a_batch_goes_on_with_the_builds_it_declared_whatever_the_file_names_by_
     """Its file may have lost the release since, or name another build of it."""
     batch = with_batch(_run(SLOW), CANDIDATE, effects=SLOW).batch
     site = Site(**{field.name: None for field in fields(Site)} | {"params": CANDIDATE})
-    third = ThirdArm({}, claim=print, voids=dict)
+    third = ThirdArm({}, claim=print, voids=dict, find=print)
     resumed = ConfirmBatch(site, SimpleNamespace(count=print), third, batch, {})
     key = next(key for key in map(_key, batch.starts) if key.arm is BatchArm.EARLIER)
     subject = resumed._site_of(key).params.release.subject

@@ -35,6 +35,8 @@ def collect(run: Run) -> CollectSummary:
     from lqw.collect import ThirdArm  # noqa: PLC0415 - sockets and engines, for notebook 10 alone
     from lqw.collect import collect as measure  # noqa: PLC0415
     from lqw.params.earlier import load_earlier  # noqa: PLC0415
+    from lqw.receipt.beside import held_beside  # noqa: PLC0415
+    from lqw.receipt.store import Store  # noqa: PLC0415
 
     def standing_of(host: HostFacts, comparator: EngineFacts, models: dict[str, str]) -> Standing:
         return _standing_now(run, host, comparator, models)
@@ -49,6 +51,7 @@ def collect(run: Run) -> CollectSummary:
             earlier=load_earlier(Path(run.info.params_file), run.params.host),
             claim=lambda subject, binary: _claim(run, subject, binary),
             voids=lambda calibration: _voids(run, calibration),
+            find=held_beside(Store(run.info.store).baseline(run.info.host)),
         ),
         progress=run.progress,
     )
