@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +36,7 @@ LOUD = "LQW_FAKE_LOUD"
 """The one model file whose starts differ by ``start_sd``; every model's do where it is not set."""
 
 _BINARY = "LQW_FAKE_BINARY"
+_COMMIT = re.compile(r"^# commit ([0-9a-f]{7,40})$", re.MULTILINE)  # a build's file may say what it was built from
 _SPEEDS = ("prefill_tok_s", "decode_tok_s")
 
 _OWN: dict[str, tuple[str, type]] = {
@@ -88,7 +90,9 @@ class Fake(LlamaServer):
         started_with = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
         binary = next((word.partition("=")[2] for word in started_with if word.startswith(f"{_BINARY}=")), "")
         module = importlib.import_module("lqw.testing.fake_engine")
-        return Identity("fake 1", str(settings["build_info"]), file_sha256(binary or str(module.__file__)))
+        commit = _COMMIT.search(Path(binary).read_text(encoding="utf-8")) if binary else None
+        version = f"fake 1 ({commit[1]})" if commit else "fake 1"
+        return Identity(version, str(settings["build_info"]), file_sha256(binary or str(module.__file__)))
 
 
 def register(engines: dict[str, Engine]) -> None:
