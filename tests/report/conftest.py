@@ -26,6 +26,7 @@ def _load(name):
 fakes = _load("fakes")
 markup = _load("markup")
 browsing = _load("browsing")
+baselines = _load("baselines")
 KINDS = ("PASS", "RED", "UNDECIDED", "VOID", "FLOOR", "INVALID", "FAILED", "INCOMPLETE", "FULL")
 
 
