@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import count, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from lqw.canonical import read_json, sha256_bytes, sha256_file
 from lqw.correctness import parse_reference, reference_to_json
 from lqw.errors import IntegrityError, UsageError
-from lqw.ratchet.baseline import parse_baseline
+from lqw.ratchet import parse_baseline, point_of
 from lqw.receipt.compare import differences
 from lqw.receipt.inputs import standing_for
 from lqw.receipt.problems import Problem
@@ -20,8 +21,10 @@ from lqw.verdict import standing_to_json
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
+    from lqw.ratchet import Baseline
     from lqw.receipt.schema import Receipt
     from lqw.receipt.thirdarm import Find
+    from lqw.verdict import Judgement
 
 __all__ = ["NOTEBOOK_FOLDER", "beside_notes", "beside_problems", "held_beside", "named_previous"]
 
@@ -29,16 +32,27 @@ NOTEBOOK_FOLDER = "notebooks"
 RUN_FILE = "run.json"  # of a run folder: names the store it was judged against
 
 
-def beside_problems(path: Path, receipt: Receipt) -> Iterator[Problem]:
-    """Yield files beside *path* that are other than the receipt says. Absent ones are no problem here."""
+def beside_problems(path: Path, receipt: Receipt, judgement: Judgement, sha256: str) -> Iterator[Problem]:
+    """Yield files beside *path* that are other than the receipt says. Absent ones are no problem here.
+
+    Parameters
+    ----------
+    path : path
+    receipt : Receipt
+    judgement : Judgement
+        Recomputed.
+    sha256 : str
+        Of the receipt's bytes.
+    """
     folder = path.resolve().parent
-    for name, sha256 in sorted(receipt.artefacts.items()):
+    for name, wanted in sorted(receipt.artefacts.items()):
         file = _artefact(folder, name)
-        if file.is_file() and (found := sha256_file(file)) != sha256:
-            yield Problem(f"artefacts.{name}", sha256, f"{found} (the file beside it)", "beside")
+        if file.is_file() and (found := sha256_file(file)) != wanted:
+            yield Problem(f"artefacts.{name}", wanted, f"{found} (the file beside it)", "beside")
     if (folder / BASELINE).is_file():
         yield from _name_problems(path.resolve(), receipt)
         yield from _source_problems(folder, receipt)
+        yield from _point_problems(folder / BASELINE, judgement, sha256)
 
 
 def beside_notes(path: Path | None, receipt: Receipt) -> Iterator[str]:
@@ -127,10 +141,48 @@ def _source_problems(folder: Path, receipt: Receipt) -> Iterator[Problem]:
     try:
         data = baseline.read_bytes()
         if sha256_bytes(data) == receipt.sources.baseline:
-            standing = standing_for(parse_baseline(data), receipt.header, receipt.starts)
+            standing = standing_for(_parsed(data), receipt.header, receipt.starts)
             yield from differences(receipt.standing, standing_to_json(standing), "standing")
         data = reference.read_bytes() if reference.is_file() else b""
         if sha256_bytes(data) == receipt.sources.reference:
             yield from differences(receipt.reference, reference_to_json(parse_reference(data)), "reference")
     except IntegrityError as err:
         yield Problem("sources", err.message, "files that can be read", "beside")
+
+
+def _point_problems(baseline: Path, judgement: Judgement, sha256: str) -> Iterator[Problem]:
+    """Yield every floor, last value and session of the baseline that names this receipt and is not what it measured."""
+    try:
+        data = baseline.read_bytes()
+        epochs = _parsed(data).epochs
+    except IntegrityError as err:
+        yield Problem("sources.baseline", err.message, "a baseline that can be read: restore it from git", "beside")
+        return
+    if sha256.encode() not in data:
+        return
+    results = {one.row: one for one in judgement.rows}
+    for row, entry in ((row, entry) for epoch in epochs for row, entry in epoch.rows.items()):
+        named = (("floor", entry.floor), ("last", entry.last), ("best_ever", entry.best_ever))
+        for place, point in (
+            *named,
+            ("floor_before", entry.floor_before),
+            *(("history", one) for one in entry.history),
+        ):
+            if point is None or point.receipt_sha256 != sha256:
+                continue
+            result = results.get(row)
+            if result is None or not result.d:
+                yield Problem(f"{BASELINE}.{row}.{place}", str(point.value), "no value: the row has none", "beside")
+                continue
+            wanted = point_of(result, release=judgement.release, receipt_sha256=sha256)
+            told, must = point.model_dump(mode="json"), wanted.model_dump(mode="json")
+            yield from (
+                Problem(one.field, one.recorded, one.recomputed, "beside")
+                for one in differences(told, must, f"{BASELINE}.{row}.{place}")
+            )
+
+
+@lru_cache(maxsize=4)
+def _parsed(data: bytes) -> Baseline:
+    """Return a baseline, frozen; the receipts of one store are verified one after another."""
+    return parse_baseline(data)

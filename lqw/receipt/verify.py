@@ -130,7 +130,7 @@ def verify_receipt(source: Path | str | bytes, *, find: Find | None = None) -> V
         again = rejudge(inputs)
         problems += again.problems
         problems += _derived_problems(document, receipt, again)
-        problems += () if isinstance(source, bytes) else beside_problems(Path(source), receipt)
+        problems += () if isinstance(source, bytes) else beside_problems(Path(source), receipt, again.judgement, sha256)
         if receipt.batch is not None:
             found = find or held_beside(source)
             foreign, unknown = build_problems(receipt.batch, again.judgement, inputs.standing, found)

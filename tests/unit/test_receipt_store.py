@@ -140,7 +140,7 @@ def test_floors_and_tokens_are_compared_with_the_files_beside_while_those_are_th
     place.write_bytes(seal(document))
     found = {(p.field, p.check) for p in verify_receipt(place).problems}
     assert {("standing.retired", "recompute"), ("reference.models.tiny.engine", "recompute")} <= found
-    store.baseline("synthetic").write_text("{}")
+    store.baseline("synthetic").write_text('{"schema":"lqw-baseline/1","host":"synthetic"}')
     store.reference("synthetic").unlink()
     assert verify_receipt(place).problems == ()  # other files now: nothing to compare with
 

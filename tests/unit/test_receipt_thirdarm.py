@@ -234,3 +234,10 @@ def test_a_release_that_no_file_names_is_not_looked_for(red):
     with pytest.raises(UsageError, match="not in the store"):
         refuse_foreign(red.judgement, red.standing, {"1.0.0": red.spec}, lambda *_: None)
     refuse_foreign(red.judgement, red.standing, {}, lambda *_: None)
+    rows = [_row(name, told=ASKED) for name in "ab"]
+    asking, standing = SimpleNamespace(rows=rows, suites=()), _references("a", "b")
+    with pytest.raises(UsageError, match=r"the receipt of floor of b \(1{12}\), which"):
+        refuse_foreign(asking, standing, {"floor of b": red.spec}, lambda *_: None)
+    other = canonical_bytes(_receipt(env={"X": "2"}, settings={}))
+    with pytest.raises(UsageError, match="reference: settings, env not as in"):
+        refuse_foreign(asking, standing, {"floor of b": EngineSpec.model_validate(SPEC)}, lambda *_: other)
