@@ -1,6 +1,7 @@
 """``make screenshots [INTO]``: every kind of page at three widths, in light and dark, and as print PDF."""
 
 import importlib.util
+import re
 import sys
 import time
 from pathlib import Path
@@ -21,23 +22,25 @@ def load(name):
 
 
 def shoot(tab, schemes, page, into):
-    """Write the pictures and the PDF of one page, as *tab* of the one browser shows it."""
+    """Write the pictures and the PDF of one page; return its height at the last of the widths and its sheets of A4."""
     for scheme in schemes:
         tab.emulate_media(color_scheme=scheme)
         for width in WIDTHS:
             tab.set_viewport_size({"width": width, "height": 1600})
             tab.goto(page.as_uri())
             tab.screenshot(path=into / f"{width}-{scheme}.png")
+    high_px = tab.evaluate("document.documentElement.scrollHeight")
     tab.emulate_media(media="print")
-    tab.pdf(path=into / "print.pdf", prefer_css_page_size=True)
+    pdf = tab.pdf(path=into / "print.pdf", prefer_css_page_size=True)
     tab.emulate_media(media="screen")
+    return high_px, len(re.findall(rb"/Type\s*/Page\b", pdf))
 
 
 def main(into):
-    """Render every kind of page, photograph it, and print sizes and render times."""
+    """Render every kind of page, photograph it, and print sizes, render times and lengths as a table."""
     fakes, browsing = load("fakes"), load("browsing")
     receipts = {**fakes.kinds(), "FULL": fakes.full()}
-    print("page          rows     KiB   rendered in")
+    print(f"| page | KiB | rendered in | px high at {WIDTHS[-1]} px | sheets of A4 |\n|---|--:|--:|--:|--:|")
     with browsing.opened() as tab:
         for kind in KINDS:
             folder = into / kind
@@ -48,9 +51,8 @@ def main(into):
             began = time.perf_counter()
             page = render(folder)
             took = time.perf_counter() - began
-            rows = len(receipts[kind]["judgement"]["rows"]) if kind in receipts else 0
-            print(f"{kind:12} {rows:5} {page.stat().st_size / 1024:7.0f}   {took:.2f} s")
-            shoot(tab, browsing.SCHEMES, page.resolve(), folder.resolve())
+            high_px, sheets = shoot(tab, browsing.SCHEMES, page.resolve(), folder.resolve())
+            print(f"| {kind} | {page.stat().st_size / 1024:.0f} | {took:.2f} s | {high_px:,} | {sheets} |", flush=True)
     print(into)
 
 
