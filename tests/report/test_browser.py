@@ -132,7 +132,7 @@ def test_html_validate_is_content(files, names):
 
 
 FOLDED = "document.querySelector('details.model:not([open]) tr[id]')"
-UNSEEN = """[...document.querySelectorAll("details:not(.code) > :not(summary)")].filter(
+UNSEEN = """[...document.querySelectorAll("details.model > :not(summary)")].filter(
   one => !one.checkVisibility() || one.getBoundingClientRect().height < 1).length"""
 
 
