@@ -20,7 +20,16 @@ from lqw.samples import Failure, RequestSample, ServedRecord
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["CommonWindow", "RowValue", "common_window", "decode_tok_s", "most_at_once", "start_values", "ttft_ms"]
+__all__ = [
+    "CommonWindow",
+    "RowValue",
+    "batches_of",
+    "common_window",
+    "decode_tok_s",
+    "most_at_once",
+    "start_values",
+    "ttft_ms",
+]
 
 NS_PER_MS = 1e6
 NS_PER_S = 1e9
@@ -103,7 +112,8 @@ def combined(rule: Combine, values: Sequence[float]) -> float:
     return statistics.median(values) if rule is Combine.MEDIAN else max(values)
 
 
-def _batches(requests: list[RequestSample]) -> list[list[RequestSample]]:
+def batches_of(requests: Sequence[RequestSample]) -> list[list[RequestSample]]:
+    """Return the requests of a step by repeat: those that were sent at one moment."""
     out: dict[int, list[RequestSample]] = {}
     for request in requests:
         out.setdefault(request.repeat, []).append(request)
@@ -117,7 +127,7 @@ def whole_batch_tok_s(batch: Sequence[RequestSample]) -> float:
 
 
 def _whole(row: RowId, requests: list[RequestSample]) -> RowValue:
-    batches = _batches(requests)
+    batches = batches_of(requests)
     short = next((len(batch) for batch in batches if len(batch) != row.size), None)
     if short is not None:
         detail = f"a batch has {short} streams, the row {row.size}"
@@ -128,7 +138,7 @@ def _whole(row: RowId, requests: list[RequestSample]) -> RowValue:
 
 def _aggregate(row: RowId, requests: list[RequestSample], min_window_s: float) -> RowValue:
     rates, whole = [], []
-    for batch in _batches(requests):
+    for batch in batches_of(requests):
         window = common_window(batch) if len(batch) == row.size else None
         if window is None or window.seconds < min_window_s or window.tokens <= 0:
             seen = "no time" if window is None else f"{window.seconds:.3f} s"

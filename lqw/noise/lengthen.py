@@ -11,7 +11,7 @@ import statistics
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from lqw.metrics.values import common_window, decode_tok_s, ttft_ms
+from lqw.metrics.values import batches_of, common_window, decode_tok_s, ttft_ms
 from lqw.noise.pairs import MIN_PAIRS
 
 if TYPE_CHECKING:
@@ -33,10 +33,7 @@ def _logs(step: StepSpec, requests: Sequence[RequestSample]) -> list[float]:
     if any(request.failure is not None or request.ttft_ns is None for request in requests):
         return []
     if step.kind == "agg":
-        batches: dict[int, list[RequestSample]] = defaultdict(list)
-        for request in requests:
-            batches[request.repeat].append(request)
-        windows = [common_window(batch) for batch in batches.values()]
+        windows = [common_window(batch) for batch in batches_of(requests)]
         values = [0.0 if window is None else window.tok_s for window in windows]
     elif step.kind == "decode":
         values = [decode_tok_s(request) for request in requests]

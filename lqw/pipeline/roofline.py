@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from lqw.canonical import write_atomic
@@ -11,6 +10,7 @@ from lqw.host.fingerprint import host_facts
 from lqw.host.roofline import Rate, Unavailable, measure_copy, measure_matmul
 from lqw.params.loading import ROOFLINES, params_root
 from lqw.params.roofline import CopyRate, MatmulRate, RooflineSpec
+from lqw.pipeline.runs import utc_now
 from lqw.receipt.roofline import device_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def measure_roofline(host: str, compute: Literal["cpu", "cuda"]) -> RooflineSpec
         host=host,
         compute=compute,
         device=device,
-        measured_utc=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        measured_utc=utc_now(),
         copy=None if copy is None else CopyRate(bytes_s=round(copy.per_s), method=copy.method),
         matmul=None if matmul is None else MatmulRate(flop_s=round(matmul.per_s), method=matmul.method),
         missing=missing,

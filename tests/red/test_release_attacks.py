@@ -19,11 +19,7 @@ SLOW = {"ttft@512": 3.0}
 
 @pytest.fixture(scope="module")
 def passed(tmp_path_factory):
-    scratch = Scratch(tmp_path_factory.mktemp("scratch") / "passed").begin().adopt()
-    scratch.release("1.1.0")
-    scratch.measure("1.1.0")
-    scratch.commit("receipt of 1.1.0")
-    return scratch
+    return Scratch(tmp_path_factory.mktemp("scratch") / "passed").begin().adopt().passing()
 
 
 @pytest.fixture

@@ -32,11 +32,7 @@ def floor(tmp_path_factory):
 @pytest.fixture(scope="module")
 def passed(floor, tmp_path_factory):
     """Return a repository in which 1.1.0 was measured, passed, and was committed."""
-    scratch = floor.copy(tmp_path_factory.mktemp("scratch") / "passed")
-    scratch.release("1.1.0")
-    scratch.measure("1.1.0")
-    scratch.commit("receipt of 1.1.0")
-    return scratch
+    return floor.copy(tmp_path_factory.mktemp("scratch") / "passed").passing()
 
 
 @pytest.fixture

@@ -52,11 +52,7 @@ def test_nothing_swallows_an_exit_code_and_nothing_is_pasted_into_a_script(path)
 def passed(tmp_path_factory):
     """Return a repository with a measured 1.1.0, pushed to a bare remote."""
     folder = tmp_path_factory.mktemp("github")
-    scratch = Scratch(folder / "repository").begin().adopt()
-    scratch.release("1.1.0")
-    scratch.measure("1.1.0")
-    scratch.commit("receipt of 1.1.0")
-    return scratch
+    return Scratch(folder / "repository").begin().adopt().passing()
 
 
 @pytest.fixture
