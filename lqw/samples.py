@@ -127,9 +127,9 @@ class StepFacts(Record):
     """How a step of a start was asked, and who computed it; looked at when its requests were over, none in flight."""
 
     step: str
-    path: str = Field(max_length=200)  # the HTTP route of its requests
+    path: str = Field(max_length=200)  # the HTTP route of its requests; empty: not asked, the engine has no such route
     used_gpu: bool | None = None  # None: on a processor, or nothing tells
-    said: str = Field(default="", max_length=400)  # by what that is known
+    said: str = Field(default="", max_length=400)  # by what that is known, or why it was not asked
     unstreamed: Unstreamed | None = None  # beside a decode step, where streams are dear
 
 

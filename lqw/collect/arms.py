@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lqw.collect.prompts import PromptSet, PromptStore, make_prompts
-from lqw.collect.proofs import not_offloaded, step_facts
+from lqw.collect.proofs import not_offloaded, step_facts, unasked
 from lqw.collect.steps import Asker, run_step
 from lqw.collect.texts import make_text_prompts, with_chats, with_texts
 from lqw.collect.transport import quiet
@@ -134,7 +134,10 @@ def ask_launch(site: Site, asker: Asker, launch: LaunchSpec, found: Found) -> No
     """Ask everything a launch has; what comes, and the engine's end, are kept in *found*."""
     running = asker.running
     with running.memory() as memory, quiet():
-        for step in (one for one in launch.steps if one.route in running.engine.routes):
+        for step in launch.steps:
+            if step.route not in running.engine.routes:
+                found.steps.append(unasked(running.engine, step))
+                continue
             site.progress({"event": "step", "step": step.step_id})
             for samples in run_step(asker, step):
                 found.requests += samples

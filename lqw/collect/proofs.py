@@ -11,9 +11,10 @@ from lqw.samples import Failure, StepFacts, Unstreamed
 
 if TYPE_CHECKING:
     from lqw.collect.steps import Asker
+    from lqw.engines.base import Engine
     from lqw.params import StepSpec
 
-__all__ = ["not_offloaded", "step_facts"]
+__all__ = ["not_offloaded", "step_facts", "unasked"]
 
 
 def step_facts(asker: Asker, step: StepSpec, *, unstreamed: bool) -> StepFacts:
@@ -34,6 +35,11 @@ def step_facts(asker: Asker, step: StepSpec, *, unstreamed: bool) -> StepFacts:
         said=said,
         unstreamed=_unstreamed(asker, step) if unstreamed and step.kind == "decode" else None,
     )
+
+
+def unasked(engine: Engine, step: StepSpec) -> StepFacts:
+    """Return the facts of a step that an engine has no route for, and was not asked: a path of no letters, and why."""
+    return StepFacts(step=step.step_id, path="", said=f"{engine.name} has no {step.route} route, which the row goes by")
 
 
 def not_offloaded(facts: StepFacts) -> Failure | None:

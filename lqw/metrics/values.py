@@ -217,6 +217,9 @@ def start_values(record: ServedRecord, rows: Sequence[RowId], *, min_window_s: f
         step = row.kind.step if row.size is None else f"{row.kind.step}@{row.size}"
         asked = [request for request in record.requests if request.step == step]
         if not asked:
+            lacks = next((facts for facts in record.steps if facts.step == step and not facts.path), None)
+            if lacks is not None:
+                out[row] = RowValue(None, Failure(reason=Reason.UNSUPPORTED, detail=lacks.said))
             continue
         broken = [request for request in asked if request.failure and request.role != "timed"]
         timed = broken or [request for request in asked if request.role == "timed"]

@@ -27,6 +27,7 @@ from lqw.plan import build_plan
 from lqw.testing import fake_model
 from tests.support.fake_params import ENVIRONMENT, REPOSITORY, write_params
 
+BOTH = ("ollama", "vllm")
 STAND_IN = REPOSITORY / "tests" / "support" / "stand_in.py"
 
 
@@ -108,6 +109,23 @@ def test_ollama_and_vllm_are_measured_with_the_arms_own_prompts(params, binary, 
     assert vllm.engine.command[:2] == ["stand-in", "serve"]
     assert all(one.ids_sha256 for one in vllm.requests)
     assert _measure(asked, tmp_path, known=(ollama, vllm)) == [ollama, vllm]  # a resumed run measures none again
+
+
+def test_a_row_by_chat_is_unsupported_by_name_where_an_engine_has_no_chat(params, binary, tmp_path):
+    launch = params.protocol.launches[0]
+    steps = [one.model_copy(update={"route": "chat"} if one.kind == "decode" else {}) for one in launch.steps]
+    protocol = params.protocol.model_copy(update={"launches": [launch.model_copy(update={"steps": steps})]})
+    asked = _with(
+        params.model_copy(update={"protocol": protocol}), *({"engine": one, "binary": binary} for one in BOTH)
+    )
+    for record in _measure(asked, tmp_path):
+        values = _values(params, record)
+        lacking = values.pop("decode").failure
+        assert (lacking.reason, lacking.detail) == (
+            Reason.UNSUPPORTED, f"{record.name} has no chat route, which the row goes by",
+        )  # fmt: skip
+        assert {name: value.failure for name, value in values.items()} == dict.fromkeys(values)
+        assert record.failure is None
 
 
 @pytest.mark.parametrize(
