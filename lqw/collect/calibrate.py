@@ -58,6 +58,7 @@ class Calibration:
     itl_error_p99_ms: float
     cpu_share: float
     earlier_ttft_error_p99_ms: tuple[float, ...] = ()  # attempts that were too late and were repeated
+    of: int = 1  # calibrations of the run, of which this is the worst: one more for a resume that came late
 
     @property
     def too_late(self) -> bool:
@@ -67,7 +68,8 @@ class Calibration:
     @property
     def flags(self) -> list[str]:
         """Return what a reader must be warned of."""
-        out = [f"repeated after a TTFT error p99 of {seen:.2f} ms" for seen in self.earlier_ttft_error_p99_ms]
+        out = [f"the worst of {self.of}: the run was resumed"] if self.of > 1 else []
+        out += [f"repeated after a TTFT error p99 of {seen:.2f} ms" for seen in self.earlier_ttft_error_p99_ms]
         if self.too_late:
             out.append(f"TTFT error p99 {self.ttft_error_p99_ms:.2f} ms exceeds {VOID_TTFT_MS:g} ms")
         if self.cpu_share > SATURATED_SHARE:

@@ -6,6 +6,7 @@ The journal is the only state. What it holds is not measured again, so that resu
 from __future__ import annotations
 
 import contextlib
+import math
 import signal
 import threading
 import time
@@ -18,6 +19,7 @@ from lqw.collect.batch import ConfirmBatch
 from lqw.collect.beside import measure_beside
 from lqw.collect.calibrate import Calibration, Load, calibrate_patiently, null_server
 from lqw.collect.header import make_header, refuse_other_run
+from lqw.collect.kept import KEPT, calibrated_once
 from lqw.collect.looks import Looks
 from lqw.collect.preflight import corpus_text, preflight
 from lqw.collect.prompts import PromptStore
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from lqw.plan import Plan
     from lqw.samples import Header
 
-__all__ = ["calibrated", "collect"]
+__all__ = ["calibrated", "collect", "worst_load"]
 
 JOURNAL = "samples.jsonl"
 
@@ -58,11 +60,14 @@ def _terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def calibrated(site: Site, *, gap_ms: float | None = None) -> Calibration:
-    """Calibrate at the protocol's worst load: all streams at once, faster than any engine of this class of host."""
-    params = site.params
+def worst_load(params: Params, gap_ms: float | None = None) -> Load:
+    """Return the protocol's worst load: all streams at once, faster than any engine of this class of host."""
     streams = max(step.streams for step in params.protocol.steps)
-    load = Load(streams, gap_ms or (2.0 if params.host.compute == "cuda" else 5.0), tokens=40, rounds=5)
+    return Load(streams, gap_ms or (2.0 if params.host.compute == "cuda" else 5.0), tokens=40, rounds=5)
+
+
+def calibrated(site: Site, load: Load) -> Calibration:
+    """Calibrate the client on this machine at *load*."""
     with null_server(site.run_id, site.log_path("null_server")) as target:
         found = calibrate_patiently(target, load)
     for flag in found.flags:
@@ -74,6 +79,11 @@ def _base_ns(header: Header) -> int:
     """Return the ``perf_counter_ns`` of the moment the run began, also when that was in another process."""
     began = datetime.fromisoformat(header.started_utc)
     return time.perf_counter_ns() - int((datetime.now(UTC) - began).total_seconds() * 1e9)
+
+
+def _idle_s(journal: Path) -> float:
+    """Return how long ago the last record was written; to open the file may already change it."""
+    return time.time() - journal.stat().st_mtime if journal.is_file() else math.inf
 
 
 def _opened(writer: JournalWriter, header: Header) -> Header:
@@ -125,6 +135,7 @@ def collect(
     """
     began = time.monotonic()
     run_dir = Path(run_dir)
+    idle_s = _idle_s(run_dir / JOURNAL)
     preflight(params, plan.purpose)
     gpu = watched_gpu(params.host)
     models = resolve_models(params, _cache_folder(run_dir))
@@ -141,7 +152,8 @@ def collect(
             gpu=gpu,
             progress=progress,
         )
-        calibration = calibrated(site)
+        load = worst_load(params)
+        calibration = calibrated_once(run_dir / KEPT, load, idle_s=idle_s, calibrate=lambda: calibrated(site, load))
         looks = Looks(site, plan, writer, header, standing_of)
         looks.ask_identity()
         looks.measure()

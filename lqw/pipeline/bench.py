@@ -14,7 +14,7 @@ import lqw
 from lqw.collect.bench import MODEL, BenchSite, bench_rows, bench_starts
 from lqw.collect.preflight import corpus_text
 from lqw.collect.prompts import PromptStore
-from lqw.collect.session import calibrated
+from lqw.collect.session import calibrated, worst_load
 from lqw.collect.watch import watched_gpu
 from lqw.engines.base import Where
 from lqw.engines.binaries import file_sha256
@@ -188,7 +188,7 @@ def _measure(
             progress=progress,
             end_s=time.monotonic() + (deadline_s or params.protocol.total_deadline_s),
         )
-        calibration = calibrated(site, gap_ms=gap_ms)
+        calibration = calibrated(site, worst_load(params, gap_ms))
         return Benched(params, bench_starts(site, starts), calibration)
 
 

@@ -118,15 +118,19 @@ def _clean(job: Job) -> tuple[str, ...]:
 
 
 def _run_stage(job: Job, stage: str) -> None:
-    from lqw.pipeline.executor import PapermillExecutionError, run_notebook  # noqa: PLC0415 - 0.5 s, not for --help
+    from lqw.pipeline.kernels import started_kernel  # noqa: PLC0415 - not for --help
 
     source = (job.notebooks or find_notebooks()) / f"{stage}.ipynb"
     executed = job.folder.executed(stage)
     may_raise = tuple(EXPECTED_END) if stage == "40_verdict" else ()
-    try:
-        run_notebook(source, executed, job.parameters, marker=job.marker, log=job.folder.logs / f"kernel-{stage}.log")
-    except PapermillExecutionError as err:
-        _raise_known(stage, err, may_raise)
+    log = job.folder.logs / f"kernel-{stage}.log"
+    with started_kernel(job.marker, log) as kernel:
+        from lqw.pipeline.executor import PapermillExecutionError, run_notebook  # noqa: PLC0415 - while the kernel starts
+
+        try:
+            run_notebook(source, executed, job.parameters, kernel=kernel, log=log)
+        except PapermillExecutionError as err:
+            _raise_known(stage, err, may_raise)
     left = _clean(job)
     if left:
         raise ChainBroken("\n".join((f"{stage}: left processes behind", *left)))

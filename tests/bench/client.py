@@ -8,9 +8,7 @@ import contextlib
 import functools
 import itertools
 import json
-import os
 import platform
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,8 +30,7 @@ from lqw.testing.real_engines import program
 from tests.bench.client_load import CORES, measure, pump, quantile
 from tests.bench.client_page import PAGE, holds, write
 from tests.bench.peers import CLIENTS, Load
-from tests.support.command import LQW, lqw
-from tests.support.fake_params import ENVIRONMENT, write_params
+from tests.bench.resume import resume
 from tests.support.scratch import REPOSITORY
 
 FOUND = REPOSITORY / "runs" / "bench" / "client.json"
@@ -119,40 +116,6 @@ def _ready(port, engine):
                 return
         time.sleep(0.1)
     raise AssertionError("llama-server did not become ready")
-
-
-def resume():
-    """Gate a release of the fake engine in one go, and killed once and resumed; return the seconds of both."""
-    with tempfile.TemporaryDirectory() as folder:
-        world, gate = Path(folder), ("gate", "params/fake/1.1.0.yaml")
-        write_params(world, releases={"1.0.0": {}, "1.1.0": {}}, streams=2)
-        status, said = lqw(world, "baseline", "adopt", "params/fake/1.0.0.yaml", "--run", "runs/floor", **ENVIRONMENT)
-        assert status == 0, said
-        shutil.copytree(world / "receipts", world / "kept")
-        began = time.monotonic()
-        status, said = lqw(world, *gate, "--run", "runs/whole", **ENVIRONMENT)
-        whole = time.monotonic() - began
-        assert status == 0, said
-        shutil.rmtree(world / "receipts")
-        (world / "kept").rename(world / "receipts")
-        began = time.monotonic()
-        journal = world / "runs/cut/samples.jsonl"
-        with (
-            (world / "log").open("w") as log,
-            subprocess.Popen(
-                [*LQW, *gate, "--run", "runs/cut"], cwd=world, env={**os.environ, **ENVIRONMENT}, stdout=log, stderr=log
-            ) as cut,
-        ):
-            while cut.poll() is None:
-                if journal.is_file() and journal.read_bytes().count(b'"kind":"start"') >= 3:
-                    break
-                time.sleep(0.01)
-            cut.kill()
-        killed = time.monotonic() - began
-        status, said = lqw(world, *gate, "--resume", "runs/cut", **ENVIRONMENT)
-        resumed = time.monotonic() - began - killed
-        assert status == 0, said
-    return {"whole_s": whole, "killed_s": killed, "resumed_s": resumed, "added_s": killed + resumed - whole}
 
 
 def _kept():

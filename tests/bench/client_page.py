@@ -1,6 +1,7 @@
 """``docs/benchmarks/client.md`` from what the parts of :mod:`tests.bench.client` kept."""
 
 from tests.bench.peers import CLIENTS, PINS
+from tests.bench.resume import PARTS
 from tests.support.scratch import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "benchmarks" / "client.md"
@@ -158,10 +159,15 @@ def _lateness(one):
 
 
 def _resume(one):
+    low, high = min(one["added"]), max(one["added"])
+    rows = "\n".join(f"| {said} | {one['way'][part]:.2f} |" for part, said in PARTS.items())
     return (
-        f"The fake engine's gate in one go: {one['whole_s']:.1f} s. Killed (SIGKILL) after three starts "
-        f"({one['killed_s']:.1f} s) and resumed ({one['resumed_s']:.1f} s): {one['added_s']:.1f} s more, the start that was "
-        f"cut off and the command's own begin (imports, a kernel, calibration) among them."
+        f"The fake engine's gate in one go: {one['whole_s']:.1f} s. Killed (SIGKILL) when its third start was written "
+        f"({one['killed_s']:.1f} s) and resumed at once ({one['resumed_s']:.1f} s). Added: killed + resumed − in one go, "
+        f"{one['added_s']:.1f} s, median of {one['times']} ({low:.1f} … {high:.1f}). It is killed between two starts: what a "
+        f"kill within a start loses, at most that start, comes to it. Where the time goes, from the command to the first "
+        f"start that is measured ({one['way_s']:.1f} s, at most {one['way_most_s']:.1f}):\n\n"
+        f"| part | s |\n|---|---|\n{rows}"
     )
 
 

@@ -39,7 +39,7 @@ def recorded(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in ENVIRONMENT.items():
             patch.setenv(name, value)
-        patch.setattr(session, "calibrated", lambda _: CALIBRATION)
+        patch.setattr(session, "calibrated", lambda *_: CALIBRATION)
         place = tmp_path_factory.mktemp("recorded")
         params = load_params(write_params(place, releases={"1.0.0": {}}) / "1.0.0.yaml")
         _collect(params, place / "run")
@@ -65,7 +65,7 @@ def replayed(recorded, monkeypatch):
 
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(session, "calibrated", lambda _: CALIBRATION)
+    monkeypatch.setattr(session, "calibrated", lambda *_: CALIBRATION)
     monkeypatch.setattr(looks, "timed_start", timed_start)
     monkeypatch.setattr(looks, "identity_start", identity_start)
     return asked

@@ -12,8 +12,8 @@ from lqw.params import load_params
 from lqw.pipeline import gate, steps
 from lqw.pipeline.artefacts import read_artefact, write_artefact
 from lqw.pipeline.begin import begin
-from lqw.pipeline.executor import SCRUBBED, kernel_environment
 from lqw.pipeline.gate import Order, prepare, replay_into
+from lqw.pipeline.kernels import SCRUBBED, kernel_environment
 from lqw.pipeline.runs import Folder, new_run_id, own_store, read_run, repository_root
 from lqw.pipeline.shown import Table
 from lqw.testing.synthetic import synthetic_params, synthetic_run
