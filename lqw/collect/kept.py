@@ -68,7 +68,9 @@ def calibrated_once(path: Path, load: Load, *, idle_s: float, calibrate: Callabl
     last = sessions[-1] if sessions else None
     if last is None or last.boot != boot or last.calibration.load != load or not 0 <= idle_s <= SOON_S:
         sessions = (*sessions, _Session(boot=boot, calibration=calibrate()))
-        write_atomic(path, canonical_bytes(_Kept(schema=_SCHEMA, sessions=sessions).model_dump(mode="json", by_alias=True)))
+        write_atomic(
+            path, canonical_bytes(_Kept(schema=_SCHEMA, sessions=sessions).model_dump(mode="json", by_alias=True))
+        )
     worst = max((one.calibration for one in sessions), key=lambda one: one.ttft_error_p99_ms)
     return replace(worst, of=len(sessions))
 

@@ -170,7 +170,7 @@ class Looks:
     def _measure_start(self, key: StartKey, look: int, planned: int) -> None:
         facts = {"model": key.model, "pair": key.pair, "arm": str(key.arm), "launch": key.launch}
         self.tell("start", {**facts, "look": look + 1, "engine": self._site.spec(key.arm).engine}, planned)
-        repeats = lengthened(self._site.params.protocol.launches, self.starts.values(), key)
+        repeats = lengthened(self._site.params.protocol, self.starts.values(), key)
         if repeats:
             longer = ", ".join(f"{step} {count} times" for step, count in repeats.items())
             self.note(f"{key}: lengthened, {longer}: one start's error was above a third of the spread between starts")

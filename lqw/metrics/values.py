@@ -29,6 +29,7 @@ __all__ = [
     "most_at_once",
     "start_values",
     "ttft_ms",
+    "whole_batch_tok_s",
 ]
 
 NS_PER_MS = 1e6

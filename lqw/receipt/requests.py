@@ -42,7 +42,7 @@ def request_problems(
             continue
         launch = launches[start.launch]
         if isinstance(start, StartRecord):
-            must = lengthened(launches, pairs, StartKey(start.model, start.pair, start.arm, start.launch))
+            must = lengthened(params.protocol, pairs, StartKey(start.model, start.pair, start.arm, start.launch))
             if start.repeats != must:
                 yield Problem(f"{where}.repeats", start.repeats, f"{must}, from the pairs before")
             launch = launch.repeated(must)

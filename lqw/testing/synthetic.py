@@ -151,7 +151,7 @@ def synthetic_run(
         for pair in range(1, (pairs or plan.pairs_at(0)) + 1):
             for key in plan.starts(model, pair, params.protocol.launches):
                 at = len(identities) + len(starts)
-                longer = lengthened(params.protocol.launches, starts, key)
+                longer = lengthened(params.protocol, starts, key)
                 starts.append(maker.start(key, at, (failures or {}).get(key), longer))
     calibration = {"ttft_error_p50_ms": 0.2, "ttft_error_p99_ms": 1.1, "itl_error_p99_ms": 0.4, "cpu_share": 0.12}
     return SyntheticRun(header, tuple(starts), tuple(identities), calibration)

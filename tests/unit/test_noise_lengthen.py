@@ -9,7 +9,7 @@ from lqw.errors import ParamsError
 from lqw.noise.lengthen import lengthened, needed_repeats
 from lqw.outcomes import Arm, Outcome, Purpose, Reason
 from lqw.params import Params, load_params
-from lqw.params.protocol import LaunchSpec, StepSpec
+from lqw.params.protocol import LaunchSpec, ProtocolSpec, StepSpec
 from lqw.plan import StartKey
 from lqw.receipt import verify_receipt
 from lqw.receipt.build import seal
@@ -47,6 +47,11 @@ def _pairs(within, between, count=3):
     ]
 
 
+def _protocol(launches, *rows):
+    """A protocol as far as lengthening looks: its rows and launches, unchecked."""
+    return ProtocolSpec.model_construct(launches=launches, rows=list(rows))
+
+
 @pytest.mark.parametrize(
     ("within", "between", "repeats"),
     [
@@ -59,24 +64,68 @@ def _pairs(within, between, count=3):
     ],
 )
 def test_as_many_as_bring_the_error_below_a_third_of_the_spread(within, between, repeats):
-    assert needed_repeats(COLD, _pairs(within, between)) == repeats
+    assert needed_repeats(COLD, _pairs(within, between), metric="cold") == repeats
 
 
 def test_what_shows_no_spread_is_not_lengthened():
-    assert needed_repeats(COLD, _pairs(0.1, 0.1, count=3)[:4]) == 2  # two pairs show nothing
-    assert needed_repeats(COLD, _pairs(0.1, 0.0)) == 2  # starts that are all the same are judged elsewhere
-    assert needed_repeats(COLD.model_copy(update={"max_repeats": 0}), _pairs(0.1, 0.1)) == 2
+    assert needed_repeats(COLD, _pairs(0.1, 0.1, count=3)[:4], metric="cold") == 2  # two pairs show nothing
+    assert (
+        needed_repeats(COLD, _pairs(0.1, 0.0), metric="cold") == 2
+    )  # starts that are all the same are judged elsewhere
+    assert needed_repeats(COLD.model_copy(update={"max_repeats": 0}), _pairs(0.1, 0.1), metric="cold") == 2
     failure = Failure(reason=Reason.ENGINE_DIED, detail="x")
     dead = [start.model_copy(update={"failure": failure}) if start.pair == 3 else start for start in _pairs(0.1, 0.1)]
-    assert needed_repeats(COLD, dead) == 2
+    assert needed_repeats(COLD, dead, metric="cold") == 2
 
 
 def test_only_pairs_before_count_and_both_arms_get_the_same():
-    launches, starts = [LaunchSpec(slots=1, steps=[COLD])] * 2, _pairs(0.04, 0.1, count=5)
-    assert lengthened(launches, starts, StartKey("m", 3, Arm.SUBJECT, 0)) == {}
-    assert lengthened(launches, starts, StartKey("m", 4, Arm.SUBJECT, 0)) == {"cold@64": 5}
-    assert lengthened(launches, starts, StartKey("other", 4, Arm.SUBJECT, 0)) == {}
-    assert lengthened(launches, starts, StartKey("m", 4, Arm.SUBJECT, 1)) == {}
+    protocol, starts = _protocol([LaunchSpec(slots=1, steps=[COLD])] * 2, "ttft@64"), _pairs(0.04, 0.1, count=5)
+    assert lengthened(protocol, starts, StartKey("m", 3, Arm.SUBJECT, 0)) == {}
+    assert lengthened(protocol, starts, StartKey("m", 4, Arm.SUBJECT, 0)) == {"cold@64": 5}
+    assert lengthened(protocol, starts, StartKey("other", 4, Arm.SUBJECT, 0)) == {}
+    assert lengthened(protocol, starts, StartKey("m", 4, Arm.SUBJECT, 1)) == {}
+
+
+AGG = StepSpec(kind="agg", prompt_tokens=64, output_tokens=16, streams=4, repeats=2, max_repeats=9)
+
+
+def _batch(at, seconds, alone_s):
+    """Four streams of 16 tokens in *seconds*; the first is over after *alone_s*, before the others begin."""
+    end = round(seconds * 1e9)
+    spans = [(1_000_000, round(alone_s * 1e9)), *[(round(alone_s * 1e9) + 2_000_000, end)] * 3]
+    return [
+        RequestSample(
+            step="agg@4", role="timed", repeat=at, stream=stream, prompt_tokens=64, prompt_sha256="", want_tokens=16,
+            due_ns=0, sent_ns=0, connect_ns=0, ttft_ns=begin, chunk_tokens=[1] * 16,
+            gaps_ns=[(end - begin) // 15] * 14 + [end - begin - 14 * ((end - begin) // 15)],
+        )
+        for stream, (begin, end) in enumerate(spans)
+    ]  # fmt: skip
+
+
+def _batches(within, between, count=3):
+    """Starts of an engine that serves the first of many streams alone (apr 0.72.3): no moment has all of them."""
+    levels = [between, -between, *[0.0] * (count - 2)]
+    return [
+        _start(pair, arm, []).model_copy(
+            update={"requests": [
+                one for at, sign in enumerate((1, -1)) for one in _batch(at, 4 * math.exp(level + sign * within), 1.0)
+            ]}
+        )
+        for pair, level in enumerate(levels, 1)
+        for arm in Arm
+    ]  # fmt: skip
+
+
+def test_many_streams_are_lengthened_by_the_row_that_gates():
+    """Where the first stream runs alone there is no common window: ``agg`` says nothing, ``agg_whole`` decides."""
+    launches, starts = [LaunchSpec(slots=4, steps=[AGG])], _batches(0.04, 0.1)
+    key = StartKey("m", 4, Arm.SUBJECT, 0)
+    assert lengthened(_protocol(launches, "agg@4"), starts, key) == {}
+    # s_w² = 2·0.04², S² = 0.1², a geometric mean: n = 2·0.04²·9/0.1² = 2.88
+    assert lengthened(_protocol(launches, "agg_whole@4"), starts, key) == {"agg@4": 3}
+    assert lengthened(_protocol(launches, "agg@4", "agg_whole@4"), starts, key) == {"agg@4": 3}
+    assert lengthened(_protocol(launches, "agg_whole@16"), starts, key) == {}, "no row, nothing to lengthen"
 
 
 @pytest.fixture(scope="module")
