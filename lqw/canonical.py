@@ -38,9 +38,10 @@ MAX_DEPTH = 64
 MAX_STRING = 2_000_000  # characters: a prompt that fills the longest context (262,144 tokens), as text
 MAX_INTEGER = 2**53 - 1  # beyond it two JSON readers may disagree about a number
 
-_NINES = bytes.maketrans(b"012345678", b"9" * 9)
-_LONG = [before + b"9" * 16 for before in (b":", b",", b"[", b"-")]  # an integer of as many digits may exceed 2^53
-_POINT_ZERO = (b".0,", b".0]", b".0}")
+_NINES = bytes.maketrans(b"012345678,[-", b"9" * 9 + b":::")
+_LONG = b":" + b"9" * 16  # an integer of as many digits, after any of `:,[-`, may exceed 2^53
+_POINT_ZERO = re.compile(rb"\.0[],}]")
+_ESCAPED = re.compile(rb"\\.")
 _EXPONENT = re.compile(rb"e([-+]?)(\d+)")
 _MILLIONTHS = re.compile(rb"e-6(?=[],}])")
 _MILLIONTH = re.compile(rb"(-?)(\d)(?:\.(\d+))?")
@@ -258,15 +259,14 @@ def _with_millionths(written: bytes) -> Iterator[bytes]:
 def _plain(data: bytes) -> bool:
     """Look at what is between strings: numbers and brackets; and at the lengths of strings."""
     if b"\\" in data:
-        data = data.replace(b"\\\\", b"xx").replace(b'\\"', b"xx")  # each `"` that is left begins or ends a string
+        data = _ESCAPED.sub(b"xx", data)  # each `"` that is left begins or ends a string
     parts = data.split(b'"')
     bare = b":" + b'"'.join(parts[::2]) + b","
     half = MAX_STRING // 2  # a longer string fills one such block, which then holds no `"`
     blocks = (data[at : at + half] for at in range(0, len(data), half))
     if any(b'"' not in block for block in blocks) and max(map(len, parts[1::2]), default=0) > MAX_STRING:
         return False
-    nines = bare.translate(_NINES)
-    if any(long in nines for long in _LONG) or any(zero in bare for zero in _POINT_ZERO):
+    if _LONG in bare.translate(_NINES) or _POINT_ZERO.search(bare):
         return False
     least = {b"-": 7, b"+": 21, b"": math.inf}  # ECMA-262, Number::toString
     if any(int(power) < least[sign] for sign, power in _EXPONENT.findall(bare)):

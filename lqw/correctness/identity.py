@@ -25,6 +25,7 @@ from lqw.outcomes import Purpose, Reason
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from lqw.correctness.detectors import Finding
     from lqw.metrics import RowId
     from lqw.samples import Answer, IdentityRecord, StartRecord
 
@@ -90,12 +91,17 @@ def _self(model: str, answers: Sequence[Answer]) -> Iterator[Check]:
 
 
 def _garbage(model: str, answers: Sequence[Answer], task: IdentityTask) -> Iterator[Check]:
+    said: dict[tuple[object, ...], tuple[Finding, ...]] = {}  # most prompts are asked several times and answered alike
     for answer in answers:
         if answer.failure is not None or answer.prompt not in task.prompts:
             continue
-        for found in detect(answer, want=task.output_tokens, prompt=task.prompts[answer.prompt]):
+        alike = (answer.prompt, answer.text, answer.finish, None if answer.ids is None else tuple(answer.ids))
+        if alike not in said:
+            said[alike] = detect(answer, want=task.output_tokens, prompt=task.prompts[answer.prompt])
+        name = _name(answer)
+        for found in said[alike]:
             reason = Reason.VOID_GARBAGE if found.state == "void" else None
-            detail = f"{_name(answer)}: {found.detail}"
+            detail = f"{name}: {found.detail}"
             yield Check(model, found.kind, answer.shape, answer.prompt, found.state, detail, reason)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 
@@ -94,8 +94,7 @@ def _at_shapes(protocol: Mapping[str, Any], prompts: tuple[str, ...]) -> dict[st
     return dict.fromkeys(other_shapes(steps), prompts if names is None else tuple(names))
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """One thing that was looked at. ``reason`` stands where ``state`` is ``void``; a flag never voids."""
 
     model: str

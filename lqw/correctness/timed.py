@@ -9,8 +9,7 @@ comparator does so too on the same prompt: then it is the model (seen: a 270M mo
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lqw.correctness.detectors import CONSTANT_RUN
 from lqw.correctness.result import Check, CorrectnessResult, voids_of
@@ -27,10 +26,14 @@ __all__ = ["judge_timed", "timed_checks"]
 STRICT = ("cold", "decode")  # one stream, nothing reused: greedy output has no reason to differ between starts
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    where: str
+class _Seen(NamedTuple):
+    pair: int
     request: RequestSample
+
+    @property
+    def where(self) -> str:
+        one = self.request
+        return f"pair {self.pair} {one.step} repeat {one.repeat} stream {one.stream}"
 
 
 def _timed(
@@ -43,8 +46,7 @@ def _timed(
             continue
         for request in start.requests:
             if request.role == "timed" and request.failure is None:
-                where = f"pair {start.pair} {request.step} repeat {request.repeat} stream {request.stream}"
-                out[request.step][request.prompt_sha256, request.want_tokens].append(_Seen(where, request))
+                out[request.step][request.prompt_sha256, request.want_tokens].append(_Seen(start.pair, request))
     return out
 
 

@@ -159,7 +159,7 @@ def _requests_value(row: RowId, requests: list[RequestSample], min_window_s: flo
         detail = f"{where}: {failed.failure.detail}"[:4000]
         return RowValue(None, failed.failure.model_copy(update={"detail": detail}))
     for request in requests:  # a clock that stood still or ran backwards times nothing, whatever the row is made of
-        if request.ttft_ns is None or request.ttft_ns <= 0 or any(gap < 0 for gap in request.gaps_ns):
+        if request.ttft_ns is None or request.ttft_ns <= 0 or min(request.gaps_ns, default=0) < 0:
             seen = f"first token after {request.ttft_ns} ns, shortest gap {min(request.gaps_ns, default=None)} ns"
             detail = f"{request.step} {request.role} request {request.repeat}, stream {request.stream}: {seen}"
             return RowValue(None, Failure(reason=Reason.NOT_FINITE, detail=detail))
@@ -206,6 +206,9 @@ def start_values(record: ServedRecord, rows: Sequence[RowId], *, min_window_s: f
         fails its row too: what was measured after it is not what was planned.
     """
     out: dict[RowId, RowValue] = {}
+    by_step: dict[str, list[RequestSample]] = {}
+    for request in record.requests:
+        by_step.setdefault(request.step, []).append(request)
     for row in rows:
         if row.model != record.model:
             continue
@@ -216,7 +219,7 @@ def start_values(record: ServedRecord, rows: Sequence[RowId], *, min_window_s: f
             out[row] = _memory_value(row, record)
             continue
         step = row.kind.step if row.size is None else f"{row.kind.step}@{row.size}"
-        asked = [request for request in record.requests if request.step == step]
+        asked = by_step.get(step)
         if not asked:
             lacks = next((facts for facts in record.steps if facts.step == step and not facts.path), None)
             if lacks is not None:

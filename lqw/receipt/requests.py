@@ -20,7 +20,7 @@ __all__ = ["request_problems"]
 
 REUSE_SLACK = 8  # tokens of a primed prefix that may be evaluated again (MEASUREMENT, "TTFT cached")
 OK = 200
-_Check = tuple[str, bool, Any, Any]  # field, does it hold, what is there, what must be
+_Wrong = tuple[str, Any, Any]  # field, what is there, what must be
 _Key = tuple[str, str, int, int]  # step, role, repeat, stream
 
 
@@ -35,29 +35,33 @@ def request_problems(
     launches = params.protocol.launches
     pairs = [start for start in starts if isinstance(start, StartRecord)]
     prompts: dict[tuple[str, int, int, _Key], tuple[str, str]] = {}
+    asked: dict[tuple[int, tuple[tuple[str, int], ...]], dict[str, StepSpec]] = {}  # one for all starts alike
     for at, start in enumerate(starts):
         where = f"{name}.{at}"
         if start.launch >= len(launches):
             yield Problem(f"{where}.launch", start.launch, f"below {len(launches)}")
             continue
-        launch = launches[start.launch]
+        must: dict[str, int] = {}
         if isinstance(start, StartRecord):
             must = lengthened(params.protocol, pairs, StartKey(start.model, start.pair, start.arm, start.launch))
             if start.repeats != must:
                 yield Problem(f"{where}.repeats", start.repeats, f"{must}, from the pairs before")
-            launch = launch.repeated(must)
-        steps = {step.step_id: step for step in launch.steps}
+        alike = (start.launch, tuple(must.items()))
+        if alike not in asked:
+            asked[alike] = {step.step_id: step for step in launches[start.launch].repeated(must).steps}
+        steps = asked[alike]
         yield from _complete(where, start, steps)
         yield from _routes(where, start, steps)
         for number, request in enumerate(start.requests):
-            field = f"{where}.requests.{number}"
             step = steps.get(request.step)
             if step is not None:
-                yield from _request(field, request, step)
+                for field, recorded, wanted in _wrong(request, step):
+                    yield Problem(f"{where}.requests.{number}.{field}", recorded, wanted)
             key = (start.model, start.pair, start.launch, _key(request))
-            other, sha256 = prompts.setdefault(key, (field, request.prompt_sha256))
+            other, sha256 = prompts.setdefault(key, (f"{where}.requests.{number}", request.prompt_sha256))
             if sha256 != request.prompt_sha256:
-                yield Problem(f"{field}.prompt_sha256", request.prompt_sha256, f"{sha256} (as {other})")
+                field = f"{where}.requests.{number}.prompt_sha256"
+                yield Problem(field, request.prompt_sha256, f"{sha256} (as {other})")
 
 
 def _key(request: RequestSample) -> _Key:
@@ -126,51 +130,54 @@ def _name(key: _Key) -> str:
     return f"{key[0]} {key[1]} {key[2]}, stream {key[3]}"
 
 
-def _request(field: str, request: RequestSample, step: StepSpec) -> Iterator[Problem]:
+def _wrong(request: RequestSample, step: StepSpec) -> Iterator[_Wrong]:
     """Yield what contradicts the plan, or, where the sample claims no failure, itself."""
     extension = step.kind == "cached" and request.role != "prime"
     wanted = step.prompt_tokens + (step.suffix_tokens if extension else 0)
     if request.prompt_tokens != wanted:
-        yield Problem(f"{field}.prompt_tokens", request.prompt_tokens, wanted)
+        yield "prompt_tokens", request.prompt_tokens, wanted
     if request.want_tokens != (1 if request.role == "prime" else step.output_tokens):
-        yield Problem(f"{field}.want_tokens", request.want_tokens, step.output_tokens)
+        yield "want_tokens", request.want_tokens, step.output_tokens
     if request.failure is not None:
         return
-    for name, holds, recorded, must in (*_stamps(request), *_counts(request, step, extension=extension)):
-        if not holds:
-            yield Problem(f"{field}.{name}", recorded, must)
+    yield from _stamps(request)
+    yield from _counts(request, step, extension=extension)
 
 
-def _stamps(request: RequestSample) -> Iterator[_Check]:
-    """Yield the checks on time: a first token came, gaps do not run backwards, the end is not before the last token."""
-    if request.ttft_ns is None:
-        yield "ttft_ns", False, None, "a first token: the request claims no failure"
+def _stamps(request: RequestSample) -> Iterator[_Wrong]:
+    """Check the time: a first token came, gaps do not run backwards, the end is not before the last token."""
+    ttft, gaps, end = request.ttft_ns, request.gaps_ns, request.end_ns
+    if ttft is None:
+        yield "ttft_ns", None, "a first token: the request claims no failure"
         return
-    last = request.sent_ns + request.ttft_ns + sum(request.gaps_ns)
-    end = request.end_ns
-    yield "ttft_ns", request.ttft_ns > 0, request.ttft_ns, "above 0"
-    yield "gaps_ns", min(request.gaps_ns, default=0) >= 0, min(request.gaps_ns, default=0), "at least 0"
-    yield "end_ns", end is not None and end >= last, end, f"at least {last}, when the last token came"
+    last = request.sent_ns + ttft + sum(gaps)
+    if ttft <= 0:
+        yield "ttft_ns", ttft, "above 0"
+    if gaps and min(gaps) < 0:
+        yield "gaps_ns", min(gaps), "at least 0"
+    if end is None or end < last:
+        yield "end_ns", end, f"at least {last}, when the last token came"
 
 
-def _counts(request: RequestSample, step: StepSpec, *, extension: bool) -> Iterator[_Check]:
-    """Yield the checks on counts: tokens by chunks and by the server's timings, reuse, status."""
-    chunks, total = len(request.chunk_tokens), sum(request.chunk_tokens)
-    yield (
-        "gaps_ns",
-        len(request.gaps_ns) == chunks - 1,
-        f"{len(request.gaps_ns)} gaps",
-        f"{chunks - 1} of {chunks} chunks",
-    )
+def _counts(request: RequestSample, step: StepSpec, *, extension: bool) -> Iterator[_Wrong]:
+    """Check the counts: tokens by chunks and by the server's timings, reuse, status."""
+    tokens, timings = request.chunk_tokens, request.timings
+    chunks, total = len(tokens), sum(tokens)
+    if len(request.gaps_ns) != chunks - 1:
+        yield "gaps_ns", f"{len(request.gaps_ns)} gaps", f"{chunks - 1} of {chunks} chunks"
     # Chunks may tell of fewer tokens than came: text waits for a whole character. Never of more.
-    yield "chunk_tokens", total <= request.want_tokens, f"{total} tokens", f"at most {request.want_tokens}"
-    yield "chunk_tokens", min(request.chunk_tokens, default=1) > 0, min(request.chunk_tokens, default=1), "above 0"
-    yield "status", request.status == OK, request.status, OK
-    timings = request.timings
+    if total > request.want_tokens:
+        yield "chunk_tokens", f"{total} tokens", f"at most {request.want_tokens}"
+    if tokens and min(tokens) <= 0:
+        yield "chunk_tokens", min(tokens), "above 0"
+    if request.status != OK:
+        yield "status", request.status, OK
     told = None if timings is None else timings.predicted_n
-    yield "timings.predicted_n", told in (None, request.want_tokens), told, request.want_tokens
+    if told is not None and told != request.want_tokens:
+        yield "timings.predicted_n", told, request.want_tokens
     reused, least = (0 if timings is None else timings.cache_n or 0), step.prompt_tokens - REUSE_SLACK
     if extension:
-        yield "timings.cache_n", reused >= least, reused, f"at least {least}: the row is a cached one"
-    elif step.kind != "cached":
-        yield "timings.cache_n", reused == 0, reused, "0: nothing may be reused"
+        if reused < least:
+            yield "timings.cache_n", reused, f"at least {least}: the row is a cached one"
+    elif step.kind != "cached" and reused != 0:
+        yield "timings.cache_n", reused, "0: nothing may be reused"

@@ -34,6 +34,12 @@ def _geomean(values: Sequence[float]) -> float:
     return math.exp(sum(math.log(value) for value in values) / len(values))
 
 
+def _mean_and_scatter(values: Sequence[float]) -> tuple[float, float]:
+    """Return the mean and the sum of squares about it; of few numbers quicker than by an array."""
+    mean = math.fsum(values) / len(values)
+    return mean, math.fsum((value - mean) ** 2 for value in values)
+
+
 def one_token_prefill(data: Mapping[RowId, RowData], policy: Policy) -> list[GuardFinding]:
     """Catch a prefill that runs one token per step: prefill tok/s < 2 × decode tok/s on a prompt of 512 and more.
 
@@ -89,12 +95,11 @@ def comparator_history(
         points = history.get(row, ())
         if not points:
             continue
-        logs = np.log(pairs.comparator)
-        mean, own_sd = float(logs.mean()), float(logs.std(ddof=1))
+        logs = [math.log(value) for value in pairs.comparator]
+        mean, own_ss = _mean_and_scatter(logs)
         means = [point.mean for point in points]
         within = math.sqrt(
-            ((len(logs) - 1) * own_sd**2 + sum((p.n - 1) * p.sd**2 for p in points))
-            / (len(logs) - 1 + sum(p.n - 1 for p in points))
+            (own_ss + sum((p.n - 1) * p.sd**2 for p in points)) / (len(logs) - 1 + sum(p.n - 1 for p in points))
         )
         between = float(np.std(means, ddof=1)) if len(means) >= MIN_SESSIONS else 0.0
         allowed = max(policy.margin / 2, WIDTHS * max(within, between))
@@ -123,16 +128,17 @@ def null_control(data: Mapping[RowId, RowData], policy: Policy, *, m: int) -> li
         members = [row for row in rows if row.row.kind.family is family]
         if not members:
             continue
-        logs = [np.log(row.comparator) for row in members]
-        halves = [(y[0::2], y[1::2]) for y in logs]
-        ss = np.array([np.sum((a - a.mean()) ** 2) + np.sum((b - b.mean()) ** 2) for a, b in halves])
+        logs = [[math.log(value) for value in row.comparator] for row in members]
+        halves = [(_mean_and_scatter(y[0::2]), _mean_and_scatter(y[1::2])) for y in logs]
+        ss = np.array([odd + even for (_, odd), (_, even) in halves])
         df = np.array([len(y) - 2 for y in logs], dtype=float)
         floor = policy.sd_floor_memory if family is Family.MEMORY else policy.sd_floor
         noise = shrink(ss / df, df, sd_floor=floor)
         level = t_isf(row_alpha(policy.alpha, m) / 2, noise.nu)
-        for i, (a, b) in enumerate(halves):
-            apart = float(a.mean() - b.mean())
-            limit = max(float(level[i] * np.sqrt(noise.s2[i] * (1 / len(a) + 1 / len(b)))), policy.margin / 2)
+        for i, ((odd, _), (even, _)) in enumerate(halves):
+            apart, n = odd - even, len(logs[i])
+            se = math.sqrt(noise.s2[i] * (1 / ((n + 1) // 2) + 1 / (n // 2)))
+            limit = max(float(level[i]) * se, policy.margin / 2)
             worst = _worse(worst, _null_finding(members[i].row, apart, limit))
     return [] if worst is None else [worst]
 

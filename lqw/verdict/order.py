@@ -55,9 +55,8 @@ def _strangers(plan: Plan, starts: Sequence[StartRecord]) -> list[str]:
 
 def _model_order(plan: Plan, model: str, starts: Sequence[StartRecord]) -> list[str]:
     pairs: dict[int, list[StartRecord]] = defaultdict(list)
-    for start in sorted(starts, key=lambda s: s.position):
-        if start.model == model:
-            pairs[start.pair].append(start)
+    for start in sorted((one for one in starts if one.model == model), key=lambda one: one.position):
+        pairs[start.pair].append(start)
     out = []
     for early, late in pairwise(sorted(pairs)):
         if pairs[early][-1].position > pairs[late][0].position:

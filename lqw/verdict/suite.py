@@ -60,8 +60,8 @@ class Members:
     n_floor: Floats
     models: NDArray[np.int64]
 
-    def of(self, rows: Bools) -> Members:
-        """Return the marked *rows* only."""
+    def of(self, rows: Bools | NDArray[np.intp]) -> Members:
+        """Return the marked *rows* only, or those whose numbers are given, in that order."""
         by_pair = ("d", "floor_d")
         arrays = {f.name: getattr(self, f.name) for f in fields(self)}
         return Members(**{name: x[..., rows, :] if name in by_pair else x[..., rows] for name, x in arrays.items()})
@@ -165,26 +165,31 @@ def _test(family: Members, count: NDArray[np.int64], tested: Bools, *, level: Fl
 
 def _shared_variance(family: Members, m: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Return Var(G) from the pair means of each model, and its Satterthwaite degrees of freedom."""
-    total, square = np.zeros(m.shape), np.zeros(m.shape)
-    for model in sorted(set(family.models.tolist())):
-        of = family.models == model
-        gating = family.gating[..., of]
-        rows = gating.sum(axis=-1)
-        n, n_floor = (np.where(gating, x[..., of], np.inf).min(axis=-1) for x in (family.n, family.n_floor))
-        ss, df = _scatter_of_means(family.d[..., of, :], n, gating, rows)
-        known = np.where(gating[..., None], ~np.isnan(family.floor_d[..., of, :]), True).all(axis=-2).sum(axis=-1)
-        floor_ss, floor_df = _scatter_of_means(family.floor_d[..., of, :], known, gating, rows)
-        ss, df = ss + floor_ss, df + floor_df
-        variance = ss / np.maximum(df, 1) * (1 / np.maximum(n, 1) + 1 / np.maximum(n_floor, 1))
-        part = np.where(df > 0, (rows / m) ** 2 * variance, 0.0)
-        total, square = total + part, square + part**2 / np.maximum(df, 1)
+    order = np.argsort(family.models, kind="stable")
+    by_model = family.of(order)
+    first = np.flatnonzero(np.diff(by_model.models, prepend=-1))  # where each model's rows begin
+    gating = by_model.gating
+    rows = np.add.reduceat(gating.astype(np.int64), first, axis=-1)
+    n, n_floor = (
+        np.minimum.reduceat(np.where(gating, x, np.inf), first, axis=-1) for x in (by_model.n, by_model.n_floor)
+    )
+    ss, df = _scatter_of_means(by_model.d, n, gating, rows, first)
+    whole = np.logical_and.reduceat(~gating[..., None] | ~np.isnan(by_model.floor_d), first, axis=-2)
+    floor_ss, floor_df = _scatter_of_means(by_model.floor_d, whole.sum(axis=-1), gating, rows, first)
+    ss, df = ss + floor_ss, df + floor_df
+    variance = ss / np.maximum(df, 1) * (1 / np.maximum(n, 1) + 1 / np.maximum(n_floor, 1))
+    part = np.where(df > 0, (rows / m[..., None]) ** 2 * variance, 0.0)
+    total, square = part.sum(axis=-1), (part**2 / np.maximum(df, 1)).sum(axis=-1)
     return total, np.where(square > 0, total**2 / np.where(square > 0, square, 1.0), 0.0)
 
 
-def _scatter_of_means(d: Floats, n: Floats, gating: Bools, rows: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Return the sum of squares of the first *n* pair means over the gating rows, and its degrees of freedom."""
+def _scatter_of_means(
+    d: Floats, n: Floats, gating: Bools, rows: NDArray[np.int64], first: NDArray[np.intp]
+) -> tuple[Floats, Floats]:
+    """Return, per model, the sum of squares of the first *n* pair means of its gating rows, and their freedom."""
     pairs = (np.arange(d.shape[-1]) < n[..., None]) & (rows > 0)[..., None]
-    means = np.where(gating[..., None], d, 0.0).sum(axis=-2) / np.maximum(rows, 1)[..., None]
+    sums = np.add.reduceat(np.where(gating[..., None], d, 0.0), first, axis=-2)
+    means = sums / np.maximum(rows, 1)[..., None]
     count = pairs.sum(axis=-1)
     centre = np.where(pairs, means, 0.0).sum(axis=-1) / np.maximum(count, 1)
     ss = np.where(pairs, (means - centre[..., None]) ** 2, 0.0).sum(axis=-1)
