@@ -15,6 +15,7 @@ from lqw.collect.arms import Site, timed_start, utc_now
 from lqw.collect.prompts import PromptStore
 from lqw.collect.sized import counted_by, sized_prompts
 from lqw.metrics import RowId
+from lqw.metrics.checks import ALONE, STREAMED, bursts_of, clocks_of, timed_of
 from lqw.metrics.values import combined
 from lqw.noise.pairs import arm_values
 from lqw.outcomes import Arm, Reason
@@ -52,6 +53,8 @@ class BenchRow:
         The first reason a start gave none; then there is no value.
     extras : dict
         Cross-checks, medians over the starts: ``server_prompt_ms``, ``whole_batch_tok_s``.
+    flags : tuple of str
+        What its own requests say against its times (:mod:`lqw.metrics.checks`).
     """
 
     row: RowId
@@ -60,6 +63,7 @@ class BenchRow:
     starts: int
     failure: Failure | None = None
     extras: dict[str, float] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form."""
@@ -71,6 +75,7 @@ class BenchRow:
             "sd_fraction": self.sd_fraction,
             "starts": self.starts,
             "failure": why,
+            "flags": list(self.flags),
             **{name: round(value, 3) for name, value in sorted(self.extras.items())},
         }
 
@@ -143,7 +148,18 @@ def bench_rows(protocol: ProtocolSpec, starts: Sequence[StartRecord]) -> list[Be
     for start in starts:
         by_number.setdefault(start.pair, {})[start.launch] = start
     found = [arm_values(launches, rows, protocol.min_window_s) for launches in by_number.values()]
-    return [_over_starts(row, [values[row] for values in found if row in values]) for row in rows]
+    return [
+        replace(_over_starts(row, [values[row] for values in found if row in values]), flags=_flags(row, starts))
+        for row in rows
+    ]
+
+
+def _flags(row: RowId, starts: Sequence[StartRecord]) -> tuple[str, ...]:
+    if row.kind.step in ALONE and (clocks := clocks_of(timed_of(row, starts))).parted:
+        return (f"clock: {clocks}",)
+    if row.kind.step in STREAMED and (bursts := bursts_of(timed_of(row, starts))).seen:
+        return (f"bursts: {bursts}",)
+    return ()
 
 
 def _over_starts(row: RowId, given: Sequence[RowValue]) -> BenchRow:

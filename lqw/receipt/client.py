@@ -8,13 +8,14 @@ from lqw.errors import IntegrityError
 from lqw.metrics import Family
 from lqw.outcomes import Reason
 from lqw.samples import Failure
+from lqw.verdict import ClientError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from lqw.metrics import RowId
 
-__all__ = ["VOID_TTFT_MS", "client_voids"]
+__all__ = ["VOID_TTFT_MS", "client_of", "client_voids"]
 
 VOID_TTFT_MS = 5.0
 """99th percentile of the client's TTFT error, ms, beyond which what it timed says nothing."""
@@ -34,13 +35,30 @@ def client_voids(calibration: Mapping[str, Any] | None, rows: Sequence[RowId]) -
     IntegrityError
         The error is there and is no number.
     """
-    late_ms = (calibration or {}).get("ttft_error_p99_ms")
-    if late_ms is None:
-        return {}
-    if isinstance(late_ms, bool) or not isinstance(late_ms, int | float):
-        raise IntegrityError(f"calibration.ttft_error_p99_ms: {late_ms!r} is no number")
-    if late_ms <= VOID_TTFT_MS:
+    late_ms = _number(calibration, "ttft_error_p99_ms")
+    if late_ms is None or late_ms <= VOID_TTFT_MS:
         return {}
     detail = f"the client's own TTFT error is {late_ms:.2f} ms (p99); more than {VOID_TTFT_MS:g} ms voids what it timed"
     failure = Failure(reason=Reason.CLIENT_LATE, detail=detail)
     return {row: failure for row in rows if row.kind.family is not Family.MEMORY}
+
+
+def client_of(calibration: Mapping[str, Any] | None) -> ClientError | None:
+    """Return the error and the load of the client that a run was measured with; None without a calibration.
+
+    Raises
+    ------
+    IntegrityError
+        One of them is there and is no number.
+    """
+    late_ms, share = (_number(calibration, name) for name in ("ttft_error_p99_ms", "cpu_share"))
+    return None if late_ms is None else ClientError(late_ms, share or 0.0)
+
+
+def _number(calibration: Mapping[str, Any] | None, name: str) -> float | None:
+    value = (calibration or {}).get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise IntegrityError(f"calibration.{name}: {value!r} is no number")
+    return value

@@ -16,7 +16,7 @@ from lqw.params.specs import MAX_ROWS
 from lqw.plan import Plan, build_plan
 from lqw.ratchet.baseline import references_for
 from lqw.ratchet.epoch import EpochKey, epoch_key
-from lqw.receipt.client import client_voids
+from lqw.receipt.client import client_of, client_voids
 from lqw.receipt.parity import parity_findings
 from lqw.receipt.roofline import roofline_of
 from lqw.receipt.structure import structure_problems
@@ -166,6 +166,7 @@ def rejudge(inputs: Inputs) -> Rejudged:
         targets=params.targets.targets,
         parity=parity_findings(params, header, inputs.starts, inputs.parity),
         batch=inputs.batch,
+        client=client_of(inputs.calibration),
     )
     blamed = replace(evidence, problems=[str(problem) for problem in problems])
     judgement = judge(blamed)

@@ -26,6 +26,7 @@ def bench_cells(row: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
         beside.append(f"the server's own prompt time {value(server, 'ms')}")
     if (whole := row.get("whole_batch_tok_s")) is not None:
         beside.append(f"whole batch {value(whole, 'tok/s')}")
+    beside += row.get("flags", ())
     return str(row["row"]), shown, spread, str(row["starts"]), "; ".join(beside)
 
 

@@ -37,5 +37,6 @@ class Fault(StrEnum):
     ERROR_IN_200 = "error_in_200"  # an error event in the stream, or an error body, with status 200
     HTTP_500 = "http_500"
     SERIALISE = "serialise"  # one stream at a time, whatever the slots
+    SAVES_STATE = "saves_state"  # saves the last prompt's state for 0.25 s before the next one's prompt time begins
     BUFFERED = "buffered"  # every event at the very end
     LYING_COUNT = "lying_count"  # timings say one token more than were sent

@@ -1,6 +1,6 @@
 """Verdict: rows, suite, targets, guards, and the one judge (STATISTICS §3, §4, §6)."""
 
-from lqw.verdict.evidence import ComparatorPoint, Evidence, Standing, standing_from_json, standing_to_json
+from lqw.verdict.evidence import ClientError, ComparatorPoint, Evidence, Standing, standing_from_json, standing_to_json
 from lqw.verdict.judge import judge
 from lqw.verdict.results import (
     EXIT_OF,
@@ -17,6 +17,7 @@ from lqw.verdict.results import (
 
 __all__ = [
     "EXIT_OF",
+    "ClientError",
     "ComparatorPoint",
     "Confirmation",
     "Counts",

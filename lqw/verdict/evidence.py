@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lqw.plan import Plan
     from lqw.verdict.results import GuardFinding
 
-__all__ = ["ComparatorPoint", "Evidence", "Standing", "standing_from_json", "standing_to_json"]
+__all__ = ["ClientError", "ComparatorPoint", "Evidence", "Standing", "standing_from_json", "standing_to_json"]
 
 
 class ComparatorPoint(Record):
@@ -51,6 +51,14 @@ class Standing(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class ClientError:
+    """The client's own error in its calibration: 99th percentile of that of TTFT, ms, and its share of a core."""
+
+    ttft_p99_ms: float
+    cpu_share: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """What :func:`lqw.verdict.judge` looks at.
 
@@ -74,6 +82,8 @@ class Evidence:
         What an earlier step of STATISTICS §6 found wrong with the receipt or journal itself; any makes it INVALID.
     batch : Batch or None
         The confirmation batch, where one was measured.
+    client : ClientError or None
+        Where the run has a calibration.
     """
 
     plan: Plan
@@ -85,6 +95,7 @@ class Evidence:
     parity: Sequence[GuardFinding] = ()
     problems: Sequence[str] = ()
     batch: Batch | None = None
+    client: ClientError | None = None
 
 
 def standing_to_json(standing: Standing) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from lqw.verdict.sentence import Findings, reasons_of, sentence_of
 from lqw.verdict.sequence import Replay, replay
 from lqw.verdict.suite import suite_tests
 from lqw.verdict.targets import folded_targets, target_of
+from lqw.verdict.timing import bursts, client_error, clocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -172,8 +173,12 @@ def _guards(evidence: Evidence, measured: _Measured, replayed: Replay) -> list[G
     out += one_token_prefill(used, policy)
     out += comparator_history(used, evidence.standing.comparator, policy)
     out += null_control(used, policy, m=len(plan.rows))
+    out += drift(used, evidence.starts, policy) + dispersion(used, policy, plan.purpose) + bimodality(used, policy)
     return (
-        out + drift(used, evidence.starts, policy) + dispersion(used, policy, plan.purpose) + bimodality(used, policy)
+        out
+        + clocks(used, evidence.starts)
+        + bursts(used, evidence.starts)
+        + client_error(used, evidence.client, policy)
     )
 
 

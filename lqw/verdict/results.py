@@ -127,6 +127,9 @@ class GuardFinding(Record):
         "drift",
         "dispersion",
         "bimodality",
+        "clock",
+        "bursts",
+        "client",
         "parity",
     ]
     effect: Effect
