@@ -192,4 +192,4 @@ def test_an_engine_that_saves_its_last_state_first_is_seen_by_both_clocks(tmp_pa
     assert found.asked == len(cold) == 3
     assert found.parted >= 2, "every request but the first finds a state to save"
     assert found.worst_ms >= 250
-    assert max(r.timings.prompt_ms for r in cold) < min(r.ttft_ns for r in cold[1:]) / MS - 250, "its own clock is calm"
+    assert min(r.ttft_ns / MS - r.timings.prompt_ms for r in cold[1:]) >= 250, "its own clock leaves the saving out"
