@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets as w
@@ -31,7 +32,7 @@ __all__ = ["Lab", "open_lab"]
 
 RECORDED = "recorded"
 QUICK = "as fit in a second"
-QUICK_S = 0.25  # a method; there are two
+QUICK_S = 0.7  # a whole change but for its drawing: what the judging leaves is shared by both methods' simulations
 VIEWS = RELEASES, ROWS, FLIPS, CURVES, NEEDS = ("Releases", "Rows", "Flips", "Curves", "Pairs and minutes")
 REFERENCE_METHOD = "gate-v1"
 SYNTHETIC = "SYNTHETIC: no engine ran for these numbers; they come from a seed, with losses planted in " + ", ".join(
@@ -141,14 +142,14 @@ class Lab:
             self._judged[key] = judge_history(self.history, self.methods[name], policy)
         return self._judged[key]
 
-    def curves(self, name: str, policy: Policy) -> Curves:
-        """Return a method's curves at the measured noise; remembered per policy."""
+    def curves(self, name: str, policy: Policy, *, seconds: float = QUICK_S / 2) -> Curves:
+        """Return a method's curves at the measured noise, quick ones within *seconds*; remembered per policy."""
         key = (name, policy, self.sims.value)
         if key not in self._curves:
             asked = (self._noise, self.methods[name], policy)
             quick = self.sims.value == QUICK
             self._curves[key] = (
-                simulate_for(*asked, seconds=QUICK_S) if quick else simulate(*asked, releases=self.sims.value)
+                simulate_for(*asked, seconds=seconds) if quick else simulate(*asked, releases=self.sims.value)
             )
         return self._curves[key]
 
@@ -160,9 +161,10 @@ class Lab:
             self.message.value = str(Markup('<p class="lqw-lab warn" role="alert">{}</p>').format(str(err)))
             return
         self.message.value = ""
+        until = time.perf_counter() + QUICK_S
         title = VIEWS[self.tabs.selected_index or 0]
-        self.views[title].value = str(self.view(title, policy))
         self._summarize(policy)
+        self.views[title].value = str(self.view(title, policy, until=until))
 
     def _summarize(self, policy: Policy) -> None:
         """Say what both methods make of the whole history, whatever tab is open, and offer the releases by it."""
@@ -179,11 +181,14 @@ class Lab:
             self.release.options = [(name, number) for number, name in enumerate(offered)]
             self.release.value, self._quiet = at, False
 
-    def view(self, title: str, policy: Policy) -> Markup:
-        """Return what a tab shows under *policy*."""
+    def view(self, title: str, policy: Policy, *, until: float) -> Markup:
+        """Return what a tab shows under *policy*, simulated for no longer than *until*, by the monotonic clock."""
         names = (self.first.value, self.second.value)
         if title in (CURVES, NEEDS):
-            curves = {name: self.curves(name, policy) for name in names}
+            curves = {
+                name: self.curves(name, policy, seconds=(until - time.perf_counter()) / left)
+                for name, left in zip(names, (2, 1), strict=True)
+            }
             if title == CURVES:
                 return plots.curves_view(curves, alpha=policy.alpha, margin=policy.margin)
             return views.needs_view(self._noise, pairs_to_pass(self._noise, policy), curves)

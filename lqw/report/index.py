@@ -8,24 +8,24 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FileSystemLoader
-from markupsafe import Markup
-
 from lqw import __version__
 from lqw.canonical import write_atomic
 from lqw.outcomes import RowVerdict
-from lqw.report import svg, words
+from lqw.report import words
 from lqw.report.fragments import STYLES, style
 from lqw.report.history import read_history
+from lqw.report.timeline import timeline
 from lqw.report.words import BLOCKING, KINDS, SYMBOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from lqw.report.history import Past, PastRow
 
 __all__ = ["index_html", "write_index"]
 
+MOST_STOPS = 20  # runs that blocked, told one by one
+MOST_ROWS = 3  # rows named of each
 MOST_SAID = 300  # characters of the newest run's sentence; its report has the rest
 STEPS = (0.02, 0.05, 0.12)  # ln change at which a cell's shade deepens: a noise, a margin's half, a loss
 
@@ -38,6 +38,8 @@ class Host:
     past: tuple[Past, ...]
     groups: list[tuple[str, list[dict[str, Any]]]]
     heads: list[dict[str, str]]
+    stops: list[dict[str, Any]]  # the newest runs that blocked
+    all_stops: int
 
 
 def _shade(row: PastRow) -> str:
@@ -61,48 +63,39 @@ def _cell(row: PastRow | None) -> tuple[str, str]:
     return f"{_shade(row)}{block}".strip(), f"{mark}{change}"
 
 
-def _spark(row_id: str, past: Sequence[Past]) -> Markup:
-    """Return a row's ratios from the oldest run to the newest, its floor as a staircase below them."""
-    found = [(at, one.rows[row_id]) for at, one in enumerate(past) if row_id in one.rows]
-    ratios = [(at, row.ratio) for at, row in found if row.ratio is not None]
-    if not ratios:
-        return Markup("")
-    floors = [(at, row.floor) for at, row in found if row.floor is not None]
-    logs = [math.log(value) for _, value in (*ratios, *floors)]
-    low, high = min(logs) - 0.02, max(logs) + 0.02
-    across = svg.Scale(0.0, max(1.0, len(past) - 1.0), 2.0, 98.0)
-    up = svg.Scale(math.exp(low), math.exp(high), 22.0, 2.0, log=True)
-    line = "M" + "L".join(f"{across(at):.1f} {up(value):.1f}" for at, value in ratios)
-    steps = "".join(
-        f"{'H' if number else 'M'}{across(at):.1f}{'V' if number else ' '}{up(value):.1f}"
-        for number, (at, value) in enumerate(floors)
-    )
-    last_at, last = ratios[-1]
-    alt = f"{row_id} over {len(ratios)} runs: first {words.ratio(ratios[0][1])}, least " + (
-        f"{words.ratio(min(v for _, v in ratios))}, most {words.ratio(max(v for _, v in ratios))}, "
-        f"last {words.ratio(last)}" + (f"; floor now {words.ratio(floors[-1][1])}" if floors else "")
-    )
-    return Markup(
-        '<svg class="spark" role="img" aria-label="{}" viewBox="0 0 100 24" preserveAspectRatio="none">'
-        '<path class="stair" d="{}"/><path class="run" d="{}"/><path class="now" d="M{} {}h.01"/></svg>'
-    ).format(alt, steps, line, f"{across(last_at):.1f}", f"{up(last):.1f}")
-
-
-def _host(folder: Path, out: Path) -> Host | None:
+def _host(folder: Path, out: Path, number: int) -> Host | None:
     past = read_history(folder)
     if not past:
         return None
     newest_first = past[::-1]
     ids = list(dict.fromkeys(row for one in newest_first for row in one.rows))
     groups: dict[str, list[dict[str, Any]]] = {}
-    for row_id in ids:
+    for at, row_id in enumerate(ids):
         model, _, short = row_id.rpartition("/")
         cells = [_cell(one.rows.get(row_id)) for one in newest_first]
         now = next((row.ratio for one in newest_first if (row := one.rows.get(row_id)) is not None), None)
-        line = {"short": short, "spark": _spark(row_id, past), "ratio": words.ratio(now), "cells": cells}
+        life = timeline(row_id, past, f"r{number}-{at}")
+        line = {"short": short, "life": life, "ratio": words.ratio(now), "cells": cells}
         groups.setdefault(model, []).append(line)
     heads = [_head(one, out / folder.name) for one in newest_first]
-    return Host(folder.name, past, list(groups.items()), heads)
+    stops = [_stop(one, head) for one, head in zip(newest_first, heads, strict=True) if head["state"] == "stop"]
+    return Host(folder.name, past, list(groups.items()), heads, stops[:MOST_STOPS], len(stops))
+
+
+def _stop(past: Past, head: dict[str, str]) -> dict[str, Any]:
+    """Return a run that blocked: which rows, the largest loss first."""
+    rows = [(name, row) for name, row in past.rows.items() if row.verdict in BLOCKING]
+    rows.sort(key=lambda item: item[1].against_floor or 0.0)
+    told = [
+        (f"{SYMBOLS[row.verdict]} {name}", _lost(row))
+        for name, row in rows[:MOST_ROWS]
+    ]
+    return {"head": head, "rows": told, "more": len(rows) - len(told)}
+
+
+def _lost(row: PastRow) -> str:
+    known = row.against_floor is not None and row.verdict is not RowVerdict.VOID
+    return words.change(row.against_floor) if known else ""
 
 
 def _head(past: Past, reports: Path) -> dict[str, str]:
@@ -121,7 +114,7 @@ def _head(past: Past, reports: Path) -> dict[str, str]:
 def index_html(receipts: Path, out: Path) -> str:
     """Return the page of every host below *receipts*; links lead to the reports that exist below *out*."""
     folders = sorted(path for path in receipts.iterdir() if path.is_dir() and path.name != "parity")
-    hosts = [host for folder in folders if (host := _host(folder, out)) is not None]
+    hosts = [host for number, folder in enumerate(folders) if (host := _host(folder, out, number)) is not None]
     environment = Environment(loader=FileSystemLoader(STYLES), autoescape=True, trim_blocks=True, lstrip_blocks=True)
     page = environment.get_template("history.html.j2")
     return page.render(css=style("tokens", "page", "history"), hosts=hosts, version=__version__)

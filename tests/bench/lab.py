@@ -1,45 +1,57 @@
-"""The lab's answer to a changed control, against the work it cannot do without: judging the history by both methods."""
+"""Every change an analyst can make in the lab, timed: 40 releases of 65 rows, each control, tab and method.
+
+``python -m tests.bench.lab`` writes ``docs/benchmarks/lab.md``; with ``--browser`` the same controls in JupyterLab and
+Chromium, from the key to the changed page, are measured too (``tests.bench.lab_browser``).
+"""
 
 import statistics
+import sys
 import time
 
-from rich.table import Table
-
 from lqw.lab.compare import judge_history
-from lqw.lab.panel import VIEWS, Lab
+from lqw.lab.panel import QUICK, VIEWS, Lab
 from lqw.lab.synthetic import synthetic_history
 from lqw.noise.methods import METHODS
 
-REPEATS = 5
+BESIDE = [name for name in METHODS if name != "gate-v1"]
+LOOKS = ("3, 5, 7", "3, 5, 7, 9", "3, 6, 9")
 
 
-def answers():
-    """Return a table of changes on 40 releases of 65 rows."""
-    lab, history = Lab(synthetic_history()), synthetic_history()
-    table = Table(
-        "method B", "tab", "change, s", "both judged, s", "ratio",
-        title="the lab, 40 releases of 65 rows: the margin moved, median of 5, method A gate-v1",
-    )  # fmt: skip
-    for name in ("fixed-band-5", "bayes", "bca-bootstrap", "permutation"):
-        lab.second.value = name
-        both = statistics.median(_timed(lambda name=name: _judge(history, name)) for _ in range(REPEATS))
+def changes(lab, turn):
+    """Yield the name of each control and what changes it to a value not asked before; *turn* counts the rounds."""
+
+    def put(control, value):
+        return lambda: setattr(control, "value", value)
+
+    small = (turn % 97 + 1) / 100
+    yield "margin", put(lab.margin, 11 + small)
+    yield "α", put(lab.alpha, 1 + small)
+    yield "session term τ", put(lab.tau, 0.5 + small)
+    yield "looks", put(lab.looks, LOOKS[turn % 3])
+    yield "release of Rows", put(lab.release, turn % 40)
+
+
+def measured():
+    """Return seconds of every change: ``{control: {(method B, tab): [s, …]}}``."""
+    found, turn = {}, 0
+    lab = Lab(synthetic_history())
+    for name in BESIDE:
         for tab, title in enumerate(VIEWS):
-            lab.tabs.selected_index = tab
-            taken = statistics.median(_timed(lambda: _move(lab)) for _ in range(REPEATS))
-            table.add_row(name, title, f"{taken:.2f}", f"{both:.2f}", f"{taken / both:.1f}×")
-    return table
+            found.setdefault("method B", {}).setdefault((name, title), [])
+            lab.second.value, lab.tabs.selected_index = BESIDE[BESIDE.index(name) - 1], tab
+            lab.margin.value = 20 + (turn % 97) / 100  # nothing is remembered of the method that comes
+            found["method B"][name, title].append(_timed(lambda name=name: setattr(lab.second, "value", name)))
+            for _ in range(2):
+                turn += 1
+                for control, change in changes(lab, turn):
+                    found.setdefault(control, {}).setdefault((name, title), []).append(_timed(change))
+            there = (tab + 1) % len(VIEWS)
+            taken = _timed(lambda there=there: setattr(lab.tabs, "selected_index", there))
+            found.setdefault("tab", {}).setdefault((name, VIEWS[there]), []).append(taken)
+    return found
 
 
 def _timed(work):
     begun = time.perf_counter()
     work()
     return time.perf_counter() - begun
-
-
-def _judge(history, name):
-    for method in ("gate-v1", name):
-        judge_history(history, METHODS[method], history.releases[-1].policy)
-
-
-def _move(lab):
-    lab.margin.value = lab.margin.value % 50 + 1.3  # a number it has not been asked before
