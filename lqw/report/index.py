@@ -8,6 +8,7 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FileSystemLoader
+
 from lqw import __version__
 from lqw.canonical import write_atomic
 from lqw.outcomes import RowVerdict
@@ -86,10 +87,7 @@ def _stop(past: Past, head: dict[str, str]) -> dict[str, Any]:
     """Return a run that blocked: which rows, the largest loss first."""
     rows = [(name, row) for name, row in past.rows.items() if row.verdict in BLOCKING]
     rows.sort(key=lambda item: item[1].against_floor or 0.0)
-    told = [
-        (f"{SYMBOLS[row.verdict]} {name}", _lost(row))
-        for name, row in rows[:MOST_ROWS]
-    ]
+    told = [(f"{SYMBOLS[row.verdict]} {name}", _lost(row)) for name, row in rows[:MOST_ROWS]]
     return {"head": head, "rows": told, "more": len(rows) - len(told)}
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Timeline", "timeline"]
 
 WIDE, HIGH, ROOM = 100.0, 24.0, 2.0  # units of the drawing; it is stretched, its lines are not
-BOX = f'viewBox="0 0 {WIDE:.0f} {HIGH:.0f}" preserveAspectRatio="none"'
+FRAME = Markup('<svg class="spark" role="img" aria-label="{}" viewBox="0 0 100 24" preserveAspectRatio="none">{}</svg>')
 AIR = 0.02  # ln ratio above and below what is drawn
 
 
@@ -76,14 +77,14 @@ def timeline(row_id: str, past: Sequence[Past], key: str) -> Timeline | None:
     ).format(key, stops, line, steps, across(last_at), up(last))
     alt = _alt(row_id, [value for _, value in ratios], floors, [past[at].name for at in stopped])
     return Timeline(
-        spark=Markup(f'<svg class="spark" role="img" aria-label="{{}}" {BOX}>{{}}</svg>').format(alt, drawn),
-        chart=Markup(f'<svg class="spark" role="img" aria-label="{{}}" {BOX}><use href="#{{}}"/></svg>').format(alt, key),
+        spark=FRAME.format(alt, drawn),
+        chart=FRAME.format(alt, Markup('<use href="#{}"/>').format(key)),
         said=_said(found, past),
         high=words.ratio(high),
         low=words.ratio(low),
         first=_when(past[0]),
         last=_when(past[-1]),
-    )  # fmt: skip
+    )
 
 
 def _alt(row_id: str, values: Sequence[float], floors: Sequence[tuple[int, float]], stopped: Sequence[str]) -> str:
@@ -99,7 +100,7 @@ def _alt(row_id: str, values: Sequence[float], floors: Sequence[tuple[int, float
 def _said(found: Sequence[tuple[int, PastRow]], past: Sequence[Past]) -> str:
     """Say where the floor last moved, and what blocked last."""
     floors = [(at, row.floor) for at, row in found if row.floor is not None]
-    moved = [at for (_, before), (at, now) in zip(floors, floors[1:], strict=False) if now != before]
+    moved = [at for (_, before), (at, now) in pairwise(floors) if now != before]
     parts = []
     if floors:
         at = moved[-1] if moved else floors[0][0]

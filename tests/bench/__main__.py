@@ -17,7 +17,7 @@ def main():
     console = Console()
     with tempfile.TemporaryDirectory() as folder:
         console.print(verify.write(Path(folder)), markup=False, highlight=False, soft_wrap=True)
-    console.print(answers())
+    console.print(answers(), markup=False, highlight=False, soft_wrap=True)
     client.main([part for part in client.PARTS if part != "memory"])
     Console().print(client.PAGE.read_text(), markup=False, highlight=False, soft_wrap=True)
 

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -74,6 +75,7 @@ def _run_all(page):
 
 
 SEEN = "what => [...document.querySelectorAll(what)].find(one => one.offsetParent)?.textContent ?? ''"
+FIGURE = ".widget-tab .lqw-lab"
 CHANGED = f"([what, before]) => {{ const now = ({SEEN})(what); return now !== '' && now !== before }}"
 
 
@@ -108,12 +110,20 @@ def test_a_slider_moved_in_jupyterlab_changes_the_tables_and_a_tried_method_is_t
             page.locator(".widget-tab .lm-TabBar-tab", has_text=name).click()
             seen, said = _moved(page, table, seen), page.evaluate(SEEN, summary)
             margin.focus()
+            began = time.perf_counter()
             page.keyboard.press(key)
             seen = _moved(page, table, seen)
+            sys.stdout.write(f"{name}: margin moved, changed page after {time.perf_counter() - began:.2f} s\n")
             assert "gate-v1" in seen
             assert _moved(page, summary, said) != said
             _shot(page, f"{name.lower()}-moved")
         page.locator(".widget-tab .lm-TabBar-tab", has_text="Curves").click()
         page.locator(".widget-tab figure svg[role=img]").nth(2).wait_for()
+        drawn = page.evaluate(SEEN, FIGURE)
+        margin.focus()
+        began = time.perf_counter()
+        page.keyboard.press("PageUp")
+        assert _moved(page, FIGURE, drawn) != drawn
+        sys.stdout.write(f"Curves: margin moved, changed page after {time.perf_counter() - began:.2f} s\n")
         _shot(page, "curves")
         browser.close()

@@ -50,16 +50,34 @@ def test_index_has_every_row_and_run_and_links_only_to_pages_that_exist(store):
     heat = [one for one in page.all("table") if one["attrs"].get("class") == "heat"]
     assert len(heat) == 1
     links = [one["attrs"]["href"] for one in page.all("a") if one["attrs"]["href"].endswith(".html")]
-    assert links == ["demo/1.2.0/report.html"]
+    assert links == ["demo/1.2.0/report.html"] * 2  # in the heat map, and where it says what blocked
     rows = [one["text"].strip() for one in page.all("th") if one["attrs"].get("class") == "row"]
     assert set(rows) == {"row", *(row["row"].split("/")[1] for row in fakes.kinds()["RED"]["judgement"]["rows"])}
-    cells = [one for one in page.all("td") if "✕" in one["text"]]
+    cells = [one for one in page.all("td") if one["text"].startswith("✕−")]
     assert [one["text"].split() for one in cells] == [["✕−43"], ["✕−47"], ["✕−47"], ["✕−43"]]
     assert all("x" in one["attrs"]["class"].split() for one in cells)
     sparks = [one for one in page.all("svg") if one["attrs"].get("class") == "spark"]
-    assert len(sparks) == len(rows) - 1
-    assert "over 4 runs" in sparks[0]["attrs"]["aria-label"]
+    assert len(sparks) == 2 * (len(rows) - 1)  # small in the heat map, large below
+    drawn = {one["attrs"]["id"] for one in page.all("g") if "id" in one["attrs"]}
+    assert [one["attrs"]["href"][1:] in drawn for one in page.all("use")] == [True] * len(drawn)
+    assert len(drawn) == len(rows) - 1
+    assert "over 3 runs" in sparks[0]["attrs"]["aria-label"]
     assert "<script" not in html
+    assert "blocked 2 times, last in 1.3.0" in next(
+        one["attrs"]["aria-label"] for one in sparks if "ttft@512" in one["attrs"]["aria-label"]
+    )
+
+
+def test_index_says_what_blocked_with_the_largest_loss_first_and_no_number_of_a_void_row(store):
+    page = markup.Page(write_index(store / "receipts", store / "reports").read_text())
+    (stops,) = [one["text"].split() for one in page.all("table") if one["attrs"].get("class") == "plain stops"]
+    said = " ".join(stops)
+    assert said.index("1.3.0") < said.index("1.2.0") < said.index("1.1.0.attempt2")
+    assert "✕ RED ✕ gemma3-270m/prefill@512 −47 %" in said
+    assert "and 1 more" in said
+    assert "not what its digest says" in said
+    void = said[said.index("⊘ VOID") : said.index("1.2.0")]
+    assert "%" not in void
 
 
 def test_index_of_two_hundred_runs_of_sixty_five_rows_stays_small(store, tmp_path):
@@ -74,7 +92,7 @@ def test_index_of_two_hundred_runs_of_sixty_five_rows_stays_small(store, tmp_pat
         (folder / f"2.{number}.0.json").write_bytes(data)
     page = write_index(tmp_path / "receipts", tmp_path)
     assert page.stat().st_size < 1_000_000
-    assert page.read_text().count("<tr><th") == 65 + 5 + 1
+    assert page.read_text().partition("</table>")[0].count("<tr><th") == 65 + 5 + 1
 
 
 def test_a_page_from_a_store_shows_the_staircase_of_its_past(store, tmp_path):
