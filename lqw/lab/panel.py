@@ -32,7 +32,7 @@ __all__ = ["Lab", "open_lab"]
 
 RECORDED = "recorded"
 QUICK = "as fit in a second"
-QUICK_S = 0.7  # a whole change but for its drawing: what the judging leaves is shared by both methods' simulations
+QUICK_S = 0.5  # a whole change but for its drawing: what the judging leaves is shared by both methods' simulations
 VIEWS = RELEASES, ROWS, FLIPS, CURVES, NEEDS = ("Releases", "Rows", "Flips", "Curves", "Pairs and minutes")
 REFERENCE_METHOD = "gate-v1"
 SYNTHETIC = "SYNTHETIC: no engine ran for these numbers; they come from a seed, with losses planted in " + ", ".join(

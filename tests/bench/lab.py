@@ -23,7 +23,7 @@ HEAD = """# The lab: seconds of each change
 Wall time of a changed control, synthetic history of 40 releases × 65 rows, method A gate-v1; every other method as B, every
 tab open in turn, each value new. `python -m tests.bench.lab` (a part of `make bench`) writes this page. {cpu}, {cores} cores,
 other work running. Every change but one is held to a second by its own clock: simulated curves take what the judging
-leaves of 0.7 s, and the number of releases they had time for is shown. The one is "simulated releases" set to 100, 400 or
+leaves of half a second, and the number of releases they had time for is shown. The one is "simulated releases" set to 100, 400 or
 2,000: it does what it is asked to.
 
 """
