@@ -19,6 +19,10 @@ KNOWN = {
     "h200/0.72.3-per-token.json": Outcome.RED,
     "h200/0.72.3-thirteen-floor.json": Outcome.FLOOR,
     "h200/0.72.3-thirteen.json": Outcome.PASS,
+    "h200/0.72.3-9b-live-floor.json": Outcome.FLOOR,
+    "h200/0.72.3-9b-live.json": Outcome.PASS,
+    "h200/0.72.3-9b-per-token.json": Outcome.RED,
+    "h200/0.72.3-9b-thirteen-floor.json": Outcome.FLOOR,
 }
 
 
@@ -41,7 +45,7 @@ def test_the_store_is_what_it_was_though_it_keeps_a_red(tmp_path):
     assert page_of_receipts(done).exit_status == Exit.RED
     page = page_of_receipts(done, stored=True)
     assert (page.exit_status, page.findings) == (Exit.PASS, ())
-    assert page.sentence == "PASS: all 5 receipts of the store are what they were: 2 FLOOR, 2 PASS, 1 RED"
+    assert page.sentence == "PASS: all 9 receipts of the store are what they were: 4 FLOOR, 3 PASS, 2 RED"
     edited = tmp_path / "edited.json"
     edited.write_bytes((RECEIPTS / "h200/0.72.3.json").read_bytes().replace(b'"seed":', b'"seed":1'))
     page = page_of_receipts([*done, *verify_many([edited], REPOSITORY / "params")], stored=True)
@@ -49,10 +53,16 @@ def test_the_store_is_what_it_was_though_it_keeps_a_red(tmp_path):
     assert all("edited.json" in finding.text for finding in page.findings)
 
 
-def test_the_one_token_prefill_is_red_on_the_rows_it_slowed_and_on_no_other():
-    verdicts = verify_receipt(RECEIPTS / "h200/0.72.3-per-token.json").judgement.rows
-    red = {str(row.row).split("/")[1] for row in verdicts if row.verdict == "RED"}
-    assert red == {"ttft@850", "ttft@4096", "prefill@850", "prefill@4096"}
+@pytest.mark.parametrize(
+    ("name", "slowed"),
+    [
+        ("h200/0.72.3-per-token.json", {"ttft@850", "ttft@4096", "prefill@850", "prefill@4096"}),
+        ("h200/0.72.3-9b-per-token.json", {"ttft@256", "ttft@1024", "prefill@256", "prefill@1024"}),
+    ],
+)
+def test_the_one_token_prefill_is_red_on_the_rows_it_slowed_and_on_no_other(name, slowed):
+    verdicts = verify_receipt(RECEIPTS / name).judgement.rows
+    assert {str(row.row).split("/")[1] for row in verdicts if row.verdict == "RED"} == slowed
 
 
 def test_the_selftest_case_of_the_real_apr_is_what_its_receipts_hold(tmp_path):
