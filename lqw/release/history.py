@@ -21,11 +21,11 @@ from lqw.release.moves import Mover
 from lqw.release.places import DEFAULT_STORE, HOSTS, moved_findings, named_stores, stores_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from lqw.release.git import Repository
 
-__all__ = ["HistoryVerdict", "verify_history"]
+__all__ = ["HistoryVerdict", "kept_findings", "verify_history"]
 
 _RECEIPT = re.compile(r"[^/]+/[^/]+\.json")
 _RECORD = re.compile(r"[^/]+/(records|batches)/.+\.json")
@@ -96,19 +96,37 @@ def verify_history(repository: Repository, *, since: str | None = None) -> Histo
     now = stores_at(tree)
     roots = sorted({DEFAULT_STORE, *now.values(), *(store for stores in named.values() for store in stores)})
     changes = repository.changes([head, *(["--not", before] if before else [])], roots)
+    found = [*moved_findings(repository, head, named, now), *kept_findings(repository, roots, changes)]
+    commits = len({change.commit for change in changes})
+    files = sum(len(tree.files(root)) for root in roots)
+    notes = () if since is None else (f"history before {since}: only what was added to it",)
+    return HistoryVerdict(head, commits, files, tuple(dict.fromkeys(found)), notes)
+
+
+def kept_findings(
+    repository: Repository, roots: Iterable[str], changes: Iterable[Change], *, as_recorded: bool = False
+) -> Iterator[Finding]:
+    """Yield what was deleted or rewritten, and each baseline and reference that moved without cause.
+
+    Parameters
+    ----------
+    repository : Repository
+    roots : iterable of str
+        Stores.
+    changes : iterable of Change
+        Of them, in a history.
+    as_recorded : bool
+        As :class:`lqw.release.moves.Mover`.
+    """
     by_commit: dict[str, list[Change]] = defaultdict(list)
     for change in changes:
         by_commit[change.commit].append(change)
-    mover = Mover(repository)
-    found = list(moved_findings(repository, head, named, now))
+    mover = Mover(repository, as_recorded=as_recorded)
     for root in roots:
         for commit, some in by_commit.items():
             mine = [one for one in some if one.path.startswith(f"{root}/")]
-            found += _append_only(repository, root, mine)
-            found += _moves(mover, root, commit, mine)
-    files = sum(len(tree.files(root)) for root in roots)
-    notes = () if since is None else (f"history before {since}: only what was added to it",)
-    return HistoryVerdict(head, len(by_commit), files, tuple(dict.fromkeys(found)), notes)
+            yield from _append_only(repository, root, mine)
+            yield from _moves(mover, root, commit, mine)
 
 
 def _append_only(repository: Repository, root: str, changes: list[Change]) -> Iterator[Finding]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from lqw.canonical import canonical_bytes, sha256_bytes
 from lqw.correctness import IdentityTask, parse_reference, reference_from, reference_to_json
 from lqw.correctness.adoption import adopt_reference
@@ -24,15 +26,16 @@ from lqw.ratchet import (
 )
 from lqw.receipt import epoch_of, params_of, verify_receipt
 from lqw.receipt.compare import differences
+from lqw.receipt.schema import Receipt
 from lqw.receipt.store import BASELINE, REFERENCE
 from lqw.release.floors import find_in
 from lqw.release.records import RECORDS, HeldRecord, parse_any
+from lqw.verdict import judgement_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lqw.correctness import IdentityReference
-    from lqw.receipt.schema import Receipt
     from lqw.receipt.thirdarm import Find
     from lqw.release.git import Repository, Tree
     from lqw.verdict import Judgement
@@ -50,15 +53,17 @@ class _Measured:
 
 
 class Mover:
-    """Explains moves. Receipts are verified once, by the blob they are.
+    """Explains moves. Each receipt is looked at once, by the blob it is.
 
     Parameters
     ----------
     repository : Repository
+    as_recorded : bool
+        Take the judgement that a receipt carries, instead of judging it again: several times as quick.
     """
 
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
+    def __init__(self, repository: Repository, *, as_recorded: bool = False) -> None:
+        self._repository, self._as_recorded = repository, as_recorded
         self._seen: dict[str, _Measured | None] = {}
 
     def baseline(self, commit: str, store: str, old: str | None, new: str) -> str:
@@ -128,14 +133,19 @@ class Mover:
         wanted = reference_to_json(parse_reference(blobs[-1], name=f"{store}/{REFERENCE}"))
         held = None if old is None else parse_reference(blobs[0], name=f"{store}/{REFERENCE}")
         records = [one for one in self._records(tree, store) if isinstance(one.record, ReferenceRebase)]
-        for one in self._receipts(tree, store, every=True):
-            tokens = _tokens(one)
-            if tokens is None:
-                continue
-            if one.outcome is Outcome.FLOOR and _equal(adopt_reference(held, tokens).reference, wanted):
-                return ""
-            if any(_equal(_rebased(held, tokens, record, one.sha256), wanted) for record in records):
-                return ""
+        measured = [(one, tokens) for one in self._receipts(tree, store, every=True) if (tokens := _tokens(one))]
+        states: dict[str | None, IdentityReference | None] = {_sha256_of(held): held}
+        for step in range(MAX_STEPS):
+            after: dict[str | None, IdentityReference | None] = {}
+            for sha256, state in states.items():
+                for one, tokens in measured:
+                    if step and one.receipt.sources.reference != sha256:
+                        continue  # several runs in one commit follow each other
+                    for moved in _answers(state, tokens, one, records):
+                        if _equal(moved, wanted):
+                            return ""
+                        after[_sha256_of(moved)] = moved
+            states = after
         return "moved without an adopt run or a record that gives these answers"
 
     def _receipts(self, tree: Tree, store: str, *, every: bool = False) -> Iterator[_Measured]:
@@ -144,7 +154,9 @@ class Mover:
             if "/" in name or not name.endswith(".json") or name in (BASELINE, REFERENCE):
                 continue
             if entry.blob not in self._seen:
-                self._seen[entry.blob] = _measured(tree.read([path])[0], find_in(tree, store))
+                data = tree.read([path])[0]
+                found = _recorded(data) if self._as_recorded else None
+                self._seen[entry.blob] = found or _measured(data, find_in(tree, store))
             found = self._seen[entry.blob]
             if found is not None and (every or found.outcome in (Outcome.PASS, Outcome.FLOOR)):
                 yield found
@@ -156,6 +168,16 @@ class Mover:
                 yield HeldRecord(path, data, parse_any(data, path))
             except LqwError:
                 continue  # the tag gate names it; it can explain nothing
+
+
+def _recorded(data: bytes) -> _Measured | None:
+    """Return what a receipt says of itself; None where only judging it tells: it is of another form, or broken."""
+    try:
+        receipt = Receipt.model_validate_json(data)
+        judgement = judgement_from_json(receipt.judgement)
+    except (ValidationError, LqwError):
+        return None
+    return _Measured(receipt, judgement, sha256_bytes(data), judgement.outcome)
 
 
 def _measured(data: bytes, find: Find) -> _Measured | None:
@@ -201,6 +223,20 @@ def _tokens(one: _Measured) -> IdentityReference | None:
         return reference_from(one.receipt.identities, one.receipt.starts, task=task)
     except LqwError:
         return None
+
+
+def _sha256_of(reference: IdentityReference | None) -> str | None:
+    return None if reference is None else sha256_bytes(canonical_bytes(reference_to_json(reference)))
+
+
+def _answers(
+    held: IdentityReference | None, tokens: IdentityReference, one: _Measured, records: list[HeldRecord]
+) -> Iterator[IdentityReference]:
+    """Yield what a receipt makes of a reference, by itself and by each record."""
+    if one.outcome is Outcome.FLOOR:
+        yield adopt_reference(held, tokens).reference
+    rebased = (_rebased(held, tokens, record, one.sha256) for record in records)
+    yield from (moved for moved in rebased if moved is not None)
 
 
 def _rebased(

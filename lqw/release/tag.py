@@ -18,6 +18,7 @@ from lqw.outcomes import Outcome
 from lqw.receipt.store import receipt_name
 from lqw.receipt.verify import EMBEDDED
 from lqw.release.findings import Finding, exit_of, invalid, undecided
+from lqw.release.history import kept_findings
 from lqw.release.host import HostResult, Scene, verify_host
 from lqw.release.identity import code_findings
 from lqw.release.manifest import PARAMS, find_manifest, signers_at, version_of
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["TagVerdict", "verify_tag"]
 
 REPORTS = "reports"
+EARLIER = "earlier receipts: floors follow from what they say of themselves; lqw verify --history judges each again"
 _NO_REF = re.compile(r"^[-./]|[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|[./]$|\.lock(/|$)")  # git check-ref-format
 _ATTEMPT = r"(?:\.attempt[1-9]\d*)?\.json"
 _OUTCOMES = {
@@ -160,6 +162,7 @@ def _judge(
     lost = [
         *_lost(repository, scene, judged, roots),
         *moved_findings(repository, judged.commit, named_stores(repository, changes), places),
+        *kept_findings(repository, roots, changes, as_recorded=True),
     ]
     found = [*(one for host in hosts for one in host.findings), *code, *parity, *lost]
     if policy is None:
@@ -169,7 +172,7 @@ def _judge(
     else:
         own = []
     notes = [text for host in hosts if host.verified for text in host.verified.not_checked if text != EMBEDDED]
-    return _with(judged, found, manifest.path, hosts, (*unknown, *own, *notes))
+    return _with(judged, found, manifest.path, hosts, (*unknown, *own, EARLIER, *notes))
 
 
 def _policy(repository: Repository, name: str) -> str:

@@ -1,5 +1,7 @@
 """The store's history in git: only ever added to, its floors moved by nothing but what earned it."""
 
+from pathlib import Path
+
 import pytest
 
 from lqw.canonical import canonical_bytes, loads_strict
@@ -122,6 +124,20 @@ def test_other_tokens_need_a_record(scratch):
     body["release"] = "9.9.9"
     place.write_bytes(canonical_bytes(body))
     named(scratch, scratch.commit("new answers"), "reference.json", "moved without an adopt run")
+
+
+@pytest.mark.parametrize("missing", ["", "0.72.3-9b-live-floor.json"])
+def test_several_floors_in_one_commit_follow_each_other(tmp_path, missing):
+    """Four adopt runs and three passes of a real GPU, committed at once: each answer still needs the run that gave it."""
+    scratch = Scratch(tmp_path / "at-once").begin()
+    for path in (Path(__file__).parents[2] / "receipts/h200").glob("*.json"):
+        if path.name != missing:
+            scratch.write(f"receipts/h200/{path.name}", path.read_text())
+    commit = scratch.commit("what was measured this week")
+    if missing:
+        named(scratch, commit, "reference.json", "moved without an adopt run")
+    else:
+        assert judge(scratch).findings == ()
 
 
 def test_a_signature_may_come_and_never_go(scratch):

@@ -196,7 +196,8 @@ def test_a_subject_that_was_red_under_another_version_stays_red(scratch):
     scratch.measure("1.1.0", binary="same")
     red.write_bytes(hidden)
     scratch.commit("the same binary, measured until green")
-    blocked(scratch, Exit.RED, "receipt", "1.0.9.json: this very subject was RED")
+    verdict = blocked(scratch, Exit.INVALID, "receipt", "1.0.9.json: this very subject was RED")
+    assert [one.check for one in verdict.findings] == ["append-only", "receipt"]  # it had been taken away, too
 
 
 def test_code_that_was_not_measured(measured):
@@ -222,10 +223,26 @@ def test_the_receipt_that_it_follows_must_be_in_the_store(scratch):
     scratch.measure("1.2.0")
     scratch.commit("receipt of 1.2.0")
     words = f"follows the receipt {sha256_bytes(kept)[:12]}, which receipts/lambda does not hold"
-    blocked(scratch, Exit.UNDECIDED, "chain", words, tag="v1.2.0")
+    blocked(scratch, Exit.INVALID, "chain", words, tag="v1.2.0")
     before.write_bytes(kept)
     scratch.commit("and is brought in")
-    assert judge(scratch, "v1.2.0").exit_status is Exit.PASS
+    verdict = blocked(scratch, Exit.INVALID, "baseline", "moved without a receipt that earned it", tag="v1.2.0")
+    assert [one.check for one in verdict.findings] == ["baseline"]  # what moved a floor is committed with it
+
+
+def test_a_floor_that_was_moved_by_hand_before_the_run(scratch):
+    """The version is committed, the receipt judged by it is of one piece: only what earned the floor is missing."""
+    scratch.release("1.1.0")
+    place = scratch.root / "receipts/lambda/baseline.json"
+    body = loads_strict(place.read_bytes())
+    for row, entry in body["epochs"][0]["rows"].items():
+        entry["floor"]["value"] -= 0.64 if "ttft" in row else 0.0
+    place.write_bytes(canonical_bytes(body))
+    scratch.commit("a lower floor")
+    scratch.measure("1.1.0", effects={"ttft@512": 1.9})
+    scratch.commit("receipt of 1.1.0, judged by it")
+    verdict = blocked(scratch, Exit.INVALID, "baseline", "moved without a receipt that earned it or a record")
+    assert [one.check for one in verdict.findings] == ["baseline"]
 
 
 def test_it_must_follow_the_receipt_that_the_baseline_names(scratch):
