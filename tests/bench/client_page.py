@@ -13,6 +13,7 @@ Every client in an environment of its own, made on the first call by `python -m 
 `pip install` of {pins}; each is run as its documentation says. The null server (`lqw.testing.pump`) has the last core,
 the clients may use all of them; its stamps, taken just before each send, are the truth. Nothing is taken from a client
 but its own report.
+{noise}
 """
 ASKED = """
 ## What was asked, and what was seen
@@ -24,9 +25,7 @@ SIDE = """
 ## Side by side: 16 streams × 500 tokens a second, true TTFT 50 ms
 
 160 requests of 256 tokens each. Error: the client's quantile minus the server's; ITL is a request's mean time between
-tokens, its error in percent. CPU: time of the client and all that it started over wall time, while streams ran. The
-machine was kept quiet; beside other work on its two cores lqw's own errors were 0.26 … 0.57 ms (p50) and 0.6 … 7.0 ms
-(p99) in three more runs.
+tokens, its error in percent. CPU: time of the client and all that it started over wall time, while streams ran.
 
 | client | TTFT it says p50 / p99, ms | error p50 / p99, ms | ITL error p50 / p99 | of a core |
 |---|---|---|---|---|
@@ -50,6 +49,19 @@ def _cpu(seen):
 def holds(seen):
     """Return whether a client's medians are right to a millisecond: of the first token and of the last one."""
     return max(seen["error_p50"], seen["end_error_p50"]) <= HELD_MS
+
+
+def _noise(kept):
+    """Say how busy others were: what the machine did while no part ran."""
+    seen = kept.get("noise", {})
+    if not seen:
+        return "How busy the machine was with other work was not looked at."
+    part, most = max(seen.items(), key=lambda one: one[1])
+    calm = sorted(seen.values())[len(seen) // 2]
+    return (
+        f"Other work on this machine, looked at for 2 s before and after each part: {100 * calm:.0f} % of a core (median of "
+        f"{len(seen)} parts), at most {100 * most:.0f} % ({part})."
+    )
 
 
 def _side(kept):
@@ -174,7 +186,7 @@ def _resume(one):
 def write(kept):
     """Write the page from what was kept."""
     pins = ", ".join(f"`{pin}`" for pin in PINS.values())
-    text = HEAD.format(machine=kept["machine"], pins=pins)
+    text = HEAD.format(machine=kept["machine"], pins=pins, noise=_noise(kept))
     lines = [f"| {name} | {asked} | {seen} | {'yes' if met else '**no**'} |" for name, asked, seen, met in _asked(kept)]
     text += ASKED + "\n".join(lines) + "\n"
     if "side" in kept:
