@@ -26,7 +26,7 @@ other work running. Every change but one is held to a second by its own clock: s
 leaves of half a second, and the number of releases they had time for is shown. The one is "simulated releases" set to 100, 400 or
 2,000: it does what it is asked to (100: 1 s, 400: 3 s beside a closed formula). In JupyterLab and Chromium, from the key to
 the changed table, the margin took 0.35, 0.24, 0.18 and 0.73 s on Releases, Rows, Flips and Curves beside the notebook's own
-method. With six other jobs on the two cores the largest change was 2.1 s, beside permutation.
+method. While test runs shared the two cores, the largest change was 2.1 s, beside permutation.
 
 """
 LOOKS = ("3, 5, 7", "3, 5, 7, 9", "3, 6, 9")
