@@ -145,11 +145,11 @@ def _replay(evidence: Evidence, measured: _Measured) -> Replay:
         needing = tuple(sorted(_short_of(wanted, evidence, measured)))
         data = [row.first(wanted) for row in measured.valid.values()]
         bands = band_table(data, {}, plan.policy, look=0, m=m)
-        return Replay(bands, dict.fromkeys(plan.orders, wanted), needing)
+        return Replay(bands, needing)
     folded = folded_targets(standing.targets_met, evidence.targets)
     out = replay(measured.valid, standing.references, plan.policy, m=m, available=measured.pairs, folded=folded)
     unseen = _short_of(plan.pairs_at(0), evidence, measured)
-    return Replay(out.bands, out.pairs_used, tuple(sorted(unseen | set(out.needing))))
+    return Replay(out.bands, tuple(sorted(unseen | set(out.needing))))
 
 
 def _short_of(pairs: int, evidence: Evidence, measured: _Measured) -> set[str]:

@@ -30,14 +30,11 @@ class Replay:
     ----------
     bands : dict of RowId to RowBand
         Of every measured row: from the look that decided it, or the last one it saw.
-    pairs_used : dict of str to int
-        Pairs of each model that the decision rests on.
     needing : tuple of str
         Models that the next look wants more pairs of.
     """
 
     bands: dict[RowId, RowBand]
-    pairs_used: dict[str, int]
     needing: tuple[str, ...]
 
 
@@ -62,7 +59,7 @@ def replay(
         Complete pairs in the samples, per model.
     """
     if not data:
-        return Replay({}, {}, ())
+        return Replay({}, ())
     models = sorted({row.model for row in data})
     batch = batch_of(list(data.values()), references, folded)
     looked = take_looks(
@@ -79,5 +76,4 @@ def replay(
         if look >= 0:
             seen = pairs.first(policy.looks[look])
             bands[row] = row_band(seen, references, batch, looked.bands, at=(0, i), look=look)
-    used = {model: int(n) for model, n in zip(models, looked.pairs[0], strict=True)}
-    return Replay(bands, used, tuple(model for model, more in zip(models, looked.needing[0], strict=True) if more))
+    return Replay(bands, tuple(model for model, more in zip(models, looked.needing[0], strict=True) if more))

@@ -264,6 +264,13 @@ def test_a_rebased_floor_ends_on_its_day(key):
     for day, floor in (("2026-05-31", -0.2), ("2026-06-01", 0.1), (None, -0.2)):
         standing = references_for(baseline(key, {DECODE: lowered}), key, [DECODE], day=day)
         assert standing.references[DECODE].floor.value == floor
+    for_ever = lowered.model_copy(update={"floor_expires": ""})
+    assert for_ever.floor_on("2999-12-31").value == -0.2
+
+
+def test_a_baseline_is_written_as_plain_json(key):
+    form = baseline_to_json(baseline(key, {DECODE: entry(history=(point(),))}))
+    assert form == json.loads(json.dumps(form))
 
 
 # the session term

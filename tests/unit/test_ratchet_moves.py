@@ -365,6 +365,8 @@ def test_the_best_ever_is_the_best_and_the_first_of_equals(adopted, key):
     assert (closed.floor, closed.improved_by, closed.best_ever) == (entry.floor, "", entry.best_ever)
     little = entry.floor.model_copy(update={"value": entry.best_ever.value + 0.1})
     assert _raised(asked, little).best_ever == little
+    term = asked.model_copy(update={"floor": same.model_copy(update={"value": -9.0}), "floor_before": entry.floor})
+    assert _raised(term, same).floor_before is None  # as high as what the term's end would bring back
 
 
 # records
@@ -520,9 +522,10 @@ def test_after_a_term_the_record_starts_from_the_floor_that_came_back(adopted):
     assert _entry(later).floor_on("2026-09-01") == _entry(adopted).floor
 
 
-def test_evidence_that_rounds_to_a_loss_but_is_none_rebases_nothing(adopted):
+@pytest.mark.parametrize("gain", [2e-4, 0.0])
+def test_evidence_that_rounds_to_a_loss_but_is_none_rebases_nothing(adopted, gain):
     held = _entry(adopted).floor
-    seen = held.model_copy(update={"value": held.value + 2e-4, "receipt_sha256": "e" * 64})
+    seen = held.model_copy(update={"value": held.value + gain, "receipt_sha256": "e" * 64})
     body = _record(adopted, seen, new_floor=math.exp(held.value - 2e-4))
     with pytest.raises(ParamsError) as caught:
         rebase(adopted, _parsed(body), seen, name="r")
