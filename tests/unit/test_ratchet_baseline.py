@@ -268,6 +268,13 @@ def test_a_rebased_floor_ends_on_its_day(key):
     assert for_ever.floor_on("2999-12-31").value == -0.2
 
 
+def test_a_baseline_given_as_text_is_read_as_strictly_as_its_bytes(key):
+    text = canonical_bytes(baseline_to_json(baseline(key, {DECODE: entry()}))).decode()
+    assert parse_baseline(text) == baseline(key, {DECODE: entry()})
+    with pytest.raises(IntegrityError, match="host"):
+        parse_baseline(text.replace('"host":"demo"', '"host":"demo","host":"demo"', 1))
+
+
 def test_a_baseline_is_written_as_plain_json(key):
     form = baseline_to_json(baseline(key, {DECODE: entry(history=(point(),))}))
     assert form == json.loads(json.dumps(form))

@@ -231,8 +231,9 @@ def test_a_reference_whose_receipt_is_gone_or_none_spends_no_batch(red):
 
 
 def test_a_release_that_no_file_names_is_not_looked_for(red):
-    with pytest.raises(UsageError, match="not in the store"):
+    with pytest.raises(UsageError, match="not in the store") as caught:
         refuse_foreign(red.judgement, red.standing, {"1.0.0": red.spec}, lambda *_: None)
+    assert caught.value.remedy == "bring it back from git, then --resume"
     refuse_foreign(red.judgement, red.standing, {}, lambda *_: None)
     rows = [_row(name, told=ASKED) for name in "ab"]
     asking, standing = SimpleNamespace(rows=rows, suites=()), _references("a", "b")

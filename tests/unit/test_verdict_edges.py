@@ -1,6 +1,7 @@
 """What mutants of the deciding code showed that no other test had noticed, each by its own small test."""
 
 import dataclasses
+import importlib
 import json
 import math
 from types import SimpleNamespace
@@ -93,6 +94,11 @@ def test_open_rows_together_say_the_worst_and_what_would_decide_them(pairs, tail
         "UNDECIDED: 3 rows INCONCLUSIVE (m/decode, m/agg@1, m/agg@4): losses of up to 25 % (m/agg@1) cannot be "
         f"excluded, margin 10 %{tail}."
     )
+
+
+def test_rows_with_other_tokens_leave_the_tokens_to_the_reasons():
+    rows = [_row(short, "VOID", "prose: token 3 differs: 'a' differs: 'b'") for short in RATES]
+    assert _sentence(*rows) == "UNDECIDED: 3 rows VOID (m/decode, m/agg@1, m/agg@4): prose: token 3 differs."
 
 
 def test_rows_that_shifted_name_every_release_that_moved_with_them():
@@ -208,17 +214,17 @@ def test_a_comparator_that_did_not_move_is_not_called_unjudgeable():
 # families
 
 
-def _members(rng, models, pairs, floor_pairs, *, gating=None, n=None):
-    """A family of random numbers; rows that do not gate hold numbers too large to be overlooked."""
+def _members(rng, models, pairs, floor_pairs, *, gating=None):
+    """A family whose pairs scatter; rows that do not gate hold numbers too large to be overlooked."""
     rows = len(models)
     gating = np.ones(rows, dtype=bool) if gating is None else gating
     noise = np.where(gating, 0.05, 50.0)
     return Members(
         gating=gating,
         delta=noise * rng.standard_normal(rows),
-        se=noise,
+        se=np.where(gating, 1e-6, 50.0),  # so small that the limit is what the pairs say
         d=noise[:, None] * rng.standard_normal((rows, pairs)),
-        n=np.full(rows, float(pairs if n is None else n)),
+        n=np.full(rows, float(pairs)),
         floor_d=noise[:, None] * rng.standard_normal((rows, floor_pairs)),
         n_floor=np.full(rows, float(floor_pairs)),
         models=np.array(models),
@@ -234,10 +240,8 @@ def test_rows_that_do_not_gate_are_as_good_as_absent_release_by_release():
     rng = np.random.default_rng(3)
     masks = [np.array(mask, dtype=bool) for mask in ((1, 1, 0, 1, 1, 0), (1, 0, 0, 1, 1, 1))]
     one = [_members(rng, (0, 0, 0, 1, 1, 2), 5, 8, gating=mask) for mask in masks]
-    floors = [
-        np.where(~mask[:, None] & (np.arange(8) > 3), np.nan, m.floor_d) for m, mask in zip(one, masks, strict=True)
-    ]
-    one = [dataclasses.replace(m, floor_d=f) for m, f in zip(one, floors, strict=True)]
+    one[0].floor_d[1, 5:], one[0].n_floor[1] = np.nan, 5.0  # one release has a shorter floor, ...
+    one[1].floor_d[1, :], one[1].n_floor[1] = np.nan, np.nan  # ... the other none, of a row that does not gate
     both = Members(
         **{
             f.name: getattr(one[0], f.name) if f.name == "models" else np.stack([getattr(m, f.name) for m in one])
@@ -263,7 +267,6 @@ def _by_hand(members, pairs, floor_pairs):
 @pytest.mark.parametrize("pairs", [1, 4])
 def test_floors_of_unequal_length_line_up_as_far_as_the_shortest(pairs):
     members = _members(np.random.default_rng(4), (0, 0, 0), pairs, 8)
-    members.se[:] = 1e-6
     members.floor_d[1, 5:] = np.nan
     members.n_floor[1] = 5.0
     (call,) = suite_calls([members])
@@ -334,6 +337,27 @@ def _slowed(starts, factor):
 def _alternating(starts):
     """Every second start of a comparator is a third slower: it differs from itself."""
     return _slowed(starts, lambda s: 1.5 if s.arm is Arm.COMPARATOR and s.pair % 2 and s.model == "n" else 1.0)
+
+
+def test_the_judge_hands_on_the_batch_s_window_and_what_targets_raised(standing, monkeypatch):
+    seen = {}
+
+    def batch_rows(batch, rows, *, min_window_s):
+        seen.update(batch=batch, rows=rows, window=min_window_s)
+        return {}
+
+    def confirm_suites(suites, rows, beside, raised):
+        seen["raised"] = raised
+        return suites
+
+    module = importlib.import_module("lqw.verdict.judge")  # its function has the same name
+    monkeypatch.setattr(module, "batch_rows", batch_rows)
+    monkeypatch.setattr(module, "confirm_suites", confirm_suites)
+    monkeypatch.setattr(module, "raised_of", lambda *_: {"all": "told"})
+    monkeypatch.setattr(module, "confirm_rows", lambda rows, *_: rows)
+    judgement = _judged(standing, effects=SLOW, batch="a batch")
+    rows = tuple(row.row for row in judgement.rows)
+    assert seen == {"batch": "a batch", "rows": rows, "window": syn.WINDOW_S, "raised": {"all": "told"}}
 
 
 def test_what_a_model_without_a_start_has_is_no_pair_and_no_look(standing):
