@@ -86,6 +86,17 @@ def test_floors_of_different_batches_do_not_line_up():
     assert unlike.threshold < alike.threshold  # two degrees of freedom instead of eleven
 
 
+def test_one_model_whose_floors_do_not_line_up_leaves_the_other_its_pairs():
+    data, bands, references = _release(np.random.default_rng(0), models=2, rows=3, sd=0.1)
+    other = {
+        row: RowReferences(floor=refs.floor.model_copy(update={"receipt_sha256": str(row)}))
+        for row, refs in references.items()
+    }
+    half = {row: (other if row.model == "m1" else references)[row] for row in data}
+    (alike,), (mixed,), (unlike,) = (suite_tests(data, bands, floors) for floors in (references, half, other))
+    assert unlike.threshold < mixed.threshold < alike.threshold
+
+
 def test_a_suite_alone_makes_the_run_red():
     rng = np.random.default_rng(4)
     models = tuple(f"m{i}" for i in range(6))

@@ -8,7 +8,9 @@ import pytest
 from lqw.collect.bench import bench_rows
 from lqw.errors import IntegrityError
 from lqw.journal import read_journal
+from lqw.metrics import RowId
 from lqw.metrics.checks import bursts_of, clocks_of
+from lqw.noise import RowData
 from lqw.noise.pairs import pair_rows
 from lqw.outcomes import Arm
 from lqw.params import load_params
@@ -16,7 +18,7 @@ from lqw.receipt import Inputs, params_of, rejudge
 from lqw.receipt.client import client_of
 from lqw.report.bench import bench_cells
 from lqw.verdict import ClientError, Standing, judge
-from lqw.verdict.timing import client_error
+from lqw.verdict.timing import bursts, client_error, clocks
 from tests.support.fake_params import ENVIRONMENT, write_params
 from tests.support.one_start import one_start
 
@@ -163,6 +165,30 @@ def test_a_client_that_is_slower_than_the_margin_is_flagged_row_by_row(healthy):
     assert "decode" not in flagged
     assert {name.partition("@")[2] for name in flagged} == {next(iter(flagged)).partition("@")[2]}
     assert client_error(used, ClientError(0.1 * shortest - 0.01), policy) == []
+
+
+def test_a_flag_carries_its_numbers(healthy):
+    """10 % of 500 tokens at 20,000 a second, the quicker arm, is 2.5 ms."""
+    row = RowId.parse("m/prefill@500")
+    data = {row: RowData(row, (1, 2, 3), (0.0,) * 3, (10_000.0,) * 3, (20_000.0,) * 3)}
+    policy = replace(_evidence(healthy, healthy.starts).plan.policy, margin=0.1)
+    (found,) = client_error(data, ClientError(2.6), policy)
+    assert found.numbers == pytest.approx({"effect_ms": 2.5, "error_ms": 2.6})
+    late = _edited(
+        healthy, Arm.SUBJECT, "cold@128", lambda r, i: r.model_copy(update={"ttft_ns": r.ttft_ns + 250 * MS * (i == 0)})
+    )
+    row = RowId.parse(f"{healthy.starts[0].model}/ttft@128")
+    data = {row: RowData(row, (1, 2, 3), (0.0,) * 3, (1.0,) * 3, (1.0,) * 3)}
+    (found,) = clocks(data, late)
+    assert found.numbers == {"parted": 1.0, "asked": found.numbers["asked"], "worst_ms": pytest.approx(250, abs=5)}
+    assert found.numbers["asked"] >= 3
+
+
+def test_a_row_of_no_stream_has_no_bursts(healthy):
+    made = {"gaps_ns": [0] * 20, "chunk_tokens": [1] * 21}
+    starts = _edited(healthy, Arm.SUBJECT, "cold@128", lambda r, _: r.model_copy(update=made), pairs=(1, 2, 3))
+    row = RowId.parse(f"{healthy.starts[0].model}/ttft@128")
+    assert bursts({row: RowData(row, (1, 2, 3), (0.0,) * 3, (1.0,) * 3, (1.0,) * 3)}, starts) == []
 
 
 def test_lqw_bench_says_it_beside_its_rows(healthy):
