@@ -173,7 +173,9 @@ def test_a_flag_carries_its_numbers(healthy):
     data = {row: RowData(row, (1, 2, 3), (0.0,) * 3, (10_000.0,) * 3, (20_000.0,) * 3)}
     policy = replace(_evidence(healthy, healthy.starts).plan.policy, margin=0.1)
     (found,) = client_error(data, ClientError(2.6), policy)
-    assert found.numbers == pytest.approx({"effect_ms": 2.5, "error_ms": 2.6})
+    assert (found.subject, found.numbers) == ("m/prefill@500", pytest.approx({"effect_ms": 2.5, "error_ms": 2.6}))
+    (busy,) = client_error(data, ClientError(0.5, cpu_share=0.9), policy)
+    assert (busy.subject, busy.numbers) == ("run", {"cpu_share": 0.9})
     late = _edited(
         healthy, Arm.SUBJECT, "cold@128", lambda r, i: r.model_copy(update={"ttft_ns": r.ttft_ns + 250 * MS * (i == 0)})
     )
@@ -182,6 +184,10 @@ def test_a_flag_carries_its_numbers(healthy):
     (found,) = clocks(data, late)
     assert found.numbers == {"parted": 1.0, "asked": found.numbers["asked"], "worst_ms": pytest.approx(250, abs=5)}
     assert found.numbers["asked"] >= 3
+    row = RowId.parse(f"{healthy.starts[0].model}/decode")
+    data = {row: RowData(row, (1, 2, 3), (0.0,) * 3, (1.0,) * 3, (1.0,) * 3)}
+    (found,) = bursts(data, _edited(healthy, Arm.SUBJECT, "decode", _burst(3, 5), pairs=(1, 2, 3)))
+    assert set(found.numbers) == {"several", "reads", "at_once"}
 
 
 def test_a_row_of_no_stream_has_no_bursts(healthy):
