@@ -79,7 +79,7 @@ def _once(floor, world):
     return {"whole_s": whole, "killed_s": killed, "resumed_s": resumed, "added_s": killed + resumed - whole, "way": way}
 
 
-def resume(times=5):
+def resume(times=3):
     """Return, as medians over *times* runs, seconds of both, what the kill added, and where a resumed run's begin goes."""
     with tempfile.TemporaryDirectory() as folder:
         floor, world = Path(folder) / "floor", Path(folder) / "world"
