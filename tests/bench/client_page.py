@@ -1,5 +1,7 @@
 """``docs/benchmarks/client.md`` from what the parts of :mod:`tests.bench.client` kept."""
 
+from itertools import takewhile
+
 from tests.bench.peers import CLIENTS, PINS
 from tests.bench.resume import PARTS
 from tests.support.scratch import REPOSITORY
@@ -88,9 +90,13 @@ def _ladder(kept):
 
 
 def _highest(kept):
-    """Return the most tokens a second that each client held, and that lqw held with 99 of 100 tokens right, a second."""
+    """Return the most tokens a second that each client held, and that lqw held with 99 of 100 tokens right, a second.
+
+    Of lqw below its first miss; the others are given their best rung, wherever it stands.
+    """
     ladders = _ladders(kept)
     best = {name: max((one["events_s"] for one in rungs if holds(one)), default=0) for name, rungs in ladders.items()}
+    best["lqw"] = max((one["events_s"] for one in takewhile(holds, ladders["lqw"])), default=0)
     return best, max((one["events_s"] for one in ladders["lqw"] if one["event_p99"] <= HELD_MS), default=0)
 
 
@@ -98,7 +104,7 @@ def _best(kept):
     best, strict = _highest(kept)
     peer = max((name for name in best if name != "lqw"), key=best.get)
     return (
-        f"Highest rung held: lqw {best['lqw']:,.0f}, best of the others {peer} with {best[peer]:,.0f}: "
+        f"Highest rung held: lqw, below its first miss, {best['lqw']:,.0f}, best of the others {peer} with {best[peer]:,.0f}: "
         f"{best['lqw'] / max(best[peer], 1):.0f} ×. By a stricter measure, 99 of 100 tokens of lqw's stamped right to "
         f"{HELD_MS:g} ms: {strict:,.0f} a second."
     )
