@@ -21,6 +21,7 @@ from lqw.collect.transport import Exchange, Target, encode_request, exchange_tog
 from lqw.collect.wire import read_response
 from lqw.host.ports import free_port
 from lqw.host.supervise import Child, start
+from lqw.metrics.checks import SATURATED_SHARE, VOID_TTFT_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["Calibration", "Load", "calibrate", "calibrate_patiently", "null_server"]
 
 READY_S = 5.0
-SATURATED_SHARE = 0.8
-VOID_TTFT_MS = 5.0
 ATTEMPTS = 3
 
 

@@ -13,7 +13,17 @@ if TYPE_CHECKING:
     from lqw.metrics.registry import RowId
     from lqw.samples import RequestSample, ServedRecord
 
-__all__ = ["ALONE", "STREAMED", "Bursts", "Clocks", "bursts_of", "clocks_of", "timed_of"]
+__all__ = [
+    "ALONE",
+    "SATURATED_SHARE",
+    "STREAMED",
+    "VOID_TTFT_MS",
+    "Bursts",
+    "Clocks",
+    "bursts_of",
+    "clocks_of",
+    "timed_of",
+]
 
 ALONE = ("cold", "cached")
 """Steps of one request at a time, whose rows are times to the first token."""
@@ -24,13 +34,19 @@ CLOCK_SHARE = 0.05
 CLOCK_MS = 3.0
 BURST_SHARE = 0.2
 FIRST_SHARE = 0.5
+VOID_TTFT_MS = 5.0
+"""99th percentile of the client's TTFT error, ms, beyond which what it timed says nothing."""
+
+SATURATED_SHARE = 0.8
+"""Share of a core above which the client itself may be what was measured."""
+
 MIN_CHUNKS = 16
 """Chunks of a stream below which "several in one read" says nothing."""
 
 
 def timed_of(row: RowId, starts: Iterable[ServedRecord]) -> Iterator[RequestSample]:
     """Yield the timed requests behind a row."""
-    step = row.kind.step if row.size is None else f"{row.kind.step}@{row.size}"
+    step = row.step_id
     for start in starts:
         yield from (one for one in start.requests if one.step == step and one.role == "timed")
 

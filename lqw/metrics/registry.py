@@ -91,6 +91,11 @@ class RowId:
         """Return the registry entry."""
         return METRICS[self.metric]
 
+    @property
+    def step_id(self) -> str:
+        """Return the workload step that the row is taken from, as protocols and samples name it: ``cold@512``."""
+        return self.kind.step if self.size is None else f"{self.kind.step}@{self.size}"
+
     @classmethod
     def parse(cls, text: str) -> RowId:
         """Parse ``model/metric@size``; ValueError says what is wrong."""

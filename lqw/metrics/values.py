@@ -218,7 +218,7 @@ def start_values(record: ServedRecord, rows: Sequence[RowId], *, min_window_s: f
         if row.kind.step == "memory":
             out[row] = _memory_value(row, record)
             continue
-        step = row.kind.step if row.size is None else f"{row.kind.step}@{row.size}"
+        step = row.step_id
         asked = by_step.get(step)
         if not asked:
             lacks = next((facts for facts in record.steps if facts.step == step and not facts.path), None)

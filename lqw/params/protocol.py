@@ -165,9 +165,8 @@ class ProtocolSpec(Strict):
             if short in seen:
                 raise ValueError(f"row {short!r} stands twice")
             seen.add(short)
-            step = row.kind.step if row.size is None else f"{row.kind.step}@{row.size}"
-            if row.kind.step != "memory" and step not in steps:
-                raise ValueError(f"row {short!r} needs a step {step!r}; there are {sorted(steps)}")
+            if row.kind.step != "memory" and row.step_id not in steps:
+                raise ValueError(f"row {short!r} needs a step {row.step_id!r}; there are {sorted(steps)}")
         return self
 
 

@@ -24,6 +24,7 @@ from lqw.host.lock import lock_holders
 from lqw.host.memory import available_bytes
 from lqw.host.ports import free_port
 from lqw.host.supervise import note
+from lqw.metrics.checks import VOID_TTFT_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -167,7 +168,7 @@ def _kernel() -> Iterator[Check]:
 
 
 def _client() -> Iterator[Check]:
-    from lqw.collect.calibrate import VOID_TTFT_MS, Load, calibrate_patiently, null_server  # noqa: PLC0415 - sockets
+    from lqw.collect.calibrate import Load, calibrate_patiently, null_server  # noqa: PLC0415 - sockets
 
     with (
         tempfile.TemporaryDirectory(prefix="lqw-doctor-") as scratch,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lqw.errors import IntegrityError
 from lqw.metrics import Family
+from lqw.metrics.checks import VOID_TTFT_MS
 from lqw.outcomes import Reason
 from lqw.samples import Failure
 from lqw.verdict import ClientError
@@ -15,10 +16,7 @@ if TYPE_CHECKING:
 
     from lqw.metrics import RowId
 
-__all__ = ["VOID_TTFT_MS", "client_of", "client_voids"]
-
-VOID_TTFT_MS = 5.0
-"""99th percentile of the client's TTFT error, ms, beyond which what it timed says nothing."""
+__all__ = ["client_of", "client_voids"]
 
 
 def client_voids(calibration: Mapping[str, Any] | None, rows: Sequence[RowId]) -> dict[RowId, Failure]:

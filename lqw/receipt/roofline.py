@@ -103,7 +103,7 @@ def roofline_of(header: Header, params: Params, judgement: Judgement) -> dict[st
     steps = {step.step_id: step for step in params.protocol.steps}
     for row in judgement.rows:
         name = str(row.row)
-        step = steps.get(row.row.kind.step if row.row.size is None else f"{row.row.kind.step}@{row.row.size}")
+        step = steps.get(row.row.step_id)
         work = header.work.get(row.row.model)
         if step is None:
             continue  # memory has no such limit

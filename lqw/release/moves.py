@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -50,6 +51,15 @@ class _Measured:
 
     def __init__(self, receipt: Receipt, judgement: Judgement, sha256: str, outcome: Outcome) -> None:
         self.receipt, self.judgement, self.sha256, self.outcome = receipt, judgement, sha256, outcome
+
+    @cached_property
+    def tokens(self) -> IdentityReference | None:
+        """Return its answers as a reference of its own; None where it has none."""
+        try:
+            task = IdentityTask.from_header(self.receipt.header)
+            return reference_from(self.receipt.identities, self.receipt.starts, task=task)
+        except LqwError:
+            return None
 
 
 class Mover:
@@ -133,15 +143,14 @@ class Mover:
         wanted = reference_to_json(parse_reference(blobs[-1], name=f"{store}/{REFERENCE}"))
         held = None if old is None else parse_reference(blobs[0], name=f"{store}/{REFERENCE}")
         records = [one for one in self._records(tree, store) if isinstance(one.record, ReferenceRebase)]
-        measured = [(one, tokens) for one in self._receipts(tree, store, every=True) if (tokens := _tokens(one))]
         states: dict[str | None, IdentityReference | None] = {_sha256_of(held): held}
         for step in range(MAX_STEPS):
             after: dict[str | None, IdentityReference | None] = {}
             for sha256, state in states.items():
-                for one, tokens in measured:
+                for one in self._receipts(tree, store, every=True):
                     if step and one.receipt.sources.reference != sha256:
                         continue  # several runs in one commit follow each other
-                    for moved in _answers(state, tokens, one, records):
+                    for moved in _answers(state, one, records):
                         if _equal(moved, wanted):
                             return ""
                         after[_sha256_of(moved)] = moved
@@ -217,25 +226,17 @@ def _by_record(held: HeldRecord, state: Baseline, measured: dict[str, _Measured]
     return None
 
 
-def _tokens(one: _Measured) -> IdentityReference | None:
-    try:
-        task = IdentityTask.from_header(one.receipt.header)
-        return reference_from(one.receipt.identities, one.receipt.starts, task=task)
-    except LqwError:
-        return None
-
-
 def _sha256_of(reference: IdentityReference | None) -> str | None:
     return None if reference is None else sha256_bytes(canonical_bytes(reference_to_json(reference)))
 
 
-def _answers(
-    held: IdentityReference | None, tokens: IdentityReference, one: _Measured, records: list[HeldRecord]
-) -> Iterator[IdentityReference]:
+def _answers(held: IdentityReference | None, one: _Measured, records: list[HeldRecord]) -> Iterator[IdentityReference]:
     """Yield what a receipt makes of a reference, by itself and by each record."""
+    if one.tokens is None:
+        return
     if one.outcome is Outcome.FLOOR:
-        yield adopt_reference(held, tokens).reference
-    rebased = (_rebased(held, tokens, record, one.sha256) for record in records)
+        yield adopt_reference(held, one.tokens).reference
+    rebased = (_rebased(held, one.tokens, record, one.sha256) for record in records)
     yield from (moved for moved in rebased if moved is not None)
 
 
@@ -250,5 +251,5 @@ def _rebased(
         return None
 
 
-def _equal(reference: IdentityReference | None, wanted: dict[str, Any]) -> bool:
-    return reference is not None and not list(differences(reference_to_json(reference), wanted, "reference"))
+def _equal(reference: IdentityReference, wanted: dict[str, Any]) -> bool:
+    return not list(differences(reference_to_json(reference), wanted, "reference"))

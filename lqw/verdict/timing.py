@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lqw.metrics.checks import ALONE, STREAMED, bursts_of, clocks_of, timed_of
+from lqw.metrics.checks import ALONE, SATURATED_SHARE, STREAMED, bursts_of, clocks_of, timed_of
 from lqw.metrics.digits import percent
 from lqw.outcomes import Arm
 from lqw.verdict.results import GuardFinding
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from lqw.verdict.evidence import ClientError
 
 __all__ = ["bursts", "client_error", "clocks"]
-
-SATURATED_SHARE = 0.8
 
 
 def _mine(row: RowId, pairs: RowData, starts: Sequence[StartRecord], arm: Arm) -> Iterator[StartRecord]:
