@@ -16,7 +16,7 @@ from lqw.collect.watch import StartWatch
 from lqw.engines.base import StartRequest
 from lqw.engines.registry import get_engine
 from lqw.engines.starting import start_engine
-from lqw.outcomes import Arm
+from lqw.outcomes import Arm, Reason
 from lqw.samples import Failure, StartRecord
 
 if TYPE_CHECKING:
@@ -73,6 +73,11 @@ class Site:
         known = self.prompts.get(model)
         if known is not None:
             return known
+        if running.engine.takes == "text" and self.need_text:
+            detail = (
+                f"nothing to ask: {running.engine.name} takes text, and the other arm, which cuts it, never started"
+            )
+            return Failure(reason=Reason.MISSING_REQUESTS, detail=detail)
         ids, other = running.tokenize(self.corpus), running.tokenize("0")
         if isinstance(ids, Failure):
             return ids

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from lqw.engines.attached import attach, facts_of
 from lqw.engines.control import Control, ControlError
 from lqw.engines.fit import does_not_fit
+from lqw.engines.last_words import last_words
 from lqw.engines.running import RunningEngine
 from lqw.host.gpu import VramMeter
 from lqw.host.ports import free_port, who_listens, wrong_listener
@@ -120,7 +121,8 @@ class _Started:
             if child.returncode() is not None:
                 if said := self.engine.unsupported(child.log_path.read_text(errors="replace")):
                     return self.failed(Reason.UNSUPPORTED, said)
-                return self.failed(Reason.FAILED_START, f"{name} {child.describe_end()} before it was ready")
+                said = last_words(log_tail(child.log_path))
+                return self.failed(Reason.FAILED_START, f"{name} {child.describe_end()} before it was ready{said}")
             ready = self.engine.is_ready(control)
             waited_s = time.perf_counter() - began
             if control.last_status == _WANTS_KEY:

@@ -68,6 +68,8 @@ class Facts:
         How every step of the arms' starts was asked; none in receipts from before that was looked at.
     store : Path or None
         The host's folder of receipts, for the history; None where it is not known.
+    logs : mapping of (model, reason) to tuple of str
+        Last log lines of the first start that failed so.
     problems : tuple of str
         What does not verify, or why the chain broke.
     """
@@ -89,6 +91,7 @@ class Facts:
     stages: tuple[Stage, ...] = ()
     starts_done: int = 0
     starts_failed: tuple[str, ...] = ()
+    logs: Mapping[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
     wall_s: float = 0.0
     receipt_sha256: str = ""
     receipt_name: str = ""

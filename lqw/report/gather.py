@@ -115,6 +115,17 @@ def _steps(starts: Sequence[Mapping[str, Any]], problems: _Problems) -> tuple[As
     return tuple(out)
 
 
+def _logs(starts: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Return the last log lines of the first start of each model that failed for each reason."""
+    out: dict[tuple[str, str], tuple[str, ...]] = {}
+    for start in starts:
+        failure = start.get("failure")
+        tail = failure.get("log_tail") if isinstance(failure, dict) else None
+        if isinstance(failure, dict) and isinstance(tail, list) and tail:
+            out.setdefault((str(start.get("model")), str(failure.get("reason"))), tuple(map(str, tail)))
+    return out
+
+
 def _start_name(start: Mapping[str, Any]) -> str:
     return f"{start.get('model')} pair {start.get('pair')} {start.get('arm')}"
 
@@ -147,6 +158,7 @@ def _facts(body: Mapping[str, Any], kind: Kind, judgement: Judgement | None, pro
         telemetry=tuple((name, readings) for name, readings in telemetry if isinstance(readings, dict)),
         starts_done=len(starts),
         starts_failed=tuple(_start_name(start) for start in starts if start.get("failure")),
+        logs=_logs([*_records(body.get("identities")), *starts]),
         wall_s=sum(wall for s in starts if isinstance(wall := s.get("wall_s"), int | float)),
         problems=tuple(dict.fromkeys(problems)),
         **more,

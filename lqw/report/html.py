@@ -47,6 +47,13 @@ def _anchor(row_id: str) -> str:
     return "row-" + "".join(ch if ch.isalnum() or ch in "-_" else "-" for ch in row_id)
 
 
+def _log(row: RowResult, facts: Facts) -> str:
+    """Return the last log lines of the start that the row failed by; a void by the identity start keeps none itself."""
+    if row.reason is None:
+        return ""
+    return "\n".join(row.reason.log_tail or facts.logs.get((row.row.model, row.reason.reason), ()))
+
+
 def _fall(rows: list[RowResult], facts: Facts) -> dict[str, Any]:
     row = rows[0]
     fall = tables.fall_of(row, facts.standing)
@@ -55,7 +62,7 @@ def _fall(rows: list[RowResult], facts: Facts) -> dict[str, Any]:
         "row": say.group_name(rows, facts),
         "anchor": _anchor(fall.row),
         "clause": fall.clause if row.reason is None else f"{row.reason.reason}: {row.reason.detail}",
-        "log": "\n".join(row.reason.log_tail) if row.reason else "",
+        "log": _log(row, facts),
         "subject": fall.subject if alone else "–",
         "comparator": fall.comparator,
         "words": words.versus(row.ratio, row.family),

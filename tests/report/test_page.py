@@ -1,13 +1,17 @@
 """The page: well-formed, accessible, without script or request, and unmistakable about its verdict."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import fakes
 import pytest
 from markup import Page
 
+from lqw.outcomes import Purpose, Reason
 from lqw.report import render
+from lqw.samples import Failure
+from lqw.testing.synthetic import synthetic_run
 
 KINDS = ("PASS", "RED", "UNDECIDED", "VOID", "FLOOR", "INVALID", "FAILED", "INCOMPLETE", "FULL")
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -140,6 +144,19 @@ def test_failed_start_shows_the_last_lines_of_its_log(pages):
     text = Page((pages["FAILED"] / "report.html").read_text()).text()
     assert "FAILED_START" in text
     assert "error: <no> such file" in text
+
+
+def test_a_failed_identity_start_shows_the_last_lines_of_its_log_with_every_row_it_voids(tmp_path):
+    """The void is the identity stage's and carries no log; the start that failed does."""
+    params = fakes.make_params()
+    run = synthetic_run(params, Purpose.GATE)
+    dead = Failure(reason=Reason.FAILED_START, detail="apr exited with status 6", log_tail=["error: <no> 'gemma3'"])
+    failed = [one.model_copy(update={"failure": dead, "answers": []}) for one in run.identities]
+    receipt = tmp_path / "receipt.json"
+    receipt.write_bytes(fakes.resealed(fakes.make_receipt(params, replace(run, identities=tuple(failed)))))
+    text = Page(render(tmp_path).read_text()).text()
+    assert "FAILED_START: start: apr exited with status 6" in text
+    assert "error: <no> 'gemma3'" in text
 
 
 def test_incomplete_page_names_the_notebook_its_error_and_the_planned_rows(pages):

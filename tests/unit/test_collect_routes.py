@@ -11,7 +11,7 @@ from lqw.correctness.timed import judge_timed
 from lqw.engines.registry import get_engine
 from lqw.errors import ParamsError
 from lqw.metrics.values import start_values
-from lqw.outcomes import Arm, Purpose
+from lqw.outcomes import Arm, Purpose, Reason
 from lqw.params import load_params
 from lqw.plan import StartKey, build_plan
 from tests.support.fake_params import ENVIRONMENT, write_params
@@ -88,3 +88,11 @@ def test_a_protocol_without_routes_keeps_the_hash_it_had(params):
     assert launch.model_dump(mode="json")["steps"][2]["route"] == "chat"
     plain = launch.steps[0].model_copy(update={"route": "chat"})
     assert sha256_json(plain.model_dump(mode="json")) != sha256_json(launch.steps[0].model_dump(mode="json"))
+
+
+def test_an_arm_of_text_without_the_other_that_cuts_it_is_told_so(params, tmp_path, monkeypatch):
+    """The comparator never became ready: nobody has made the prompts, and this is not the subject's fault."""
+    monkeypatch.setattr("lqw.testing.fake_adapter.Fake.takes", "text")
+    record = timed_start(site_of(params, tmp_path, "chat-test"), StartKey("tiny", 1, Arm.SUBJECT, 0), 1, {})
+    assert record.failure.reason is Reason.MISSING_REQUESTS
+    assert record.failure.detail == "nothing to ask: fake takes text, and the other arm, which cuts it, never started"

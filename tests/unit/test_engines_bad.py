@@ -15,6 +15,7 @@ from lqw.engines import binaries
 from lqw.engines.apr import Apr
 from lqw.engines.base import StartRequest
 from lqw.engines.binaries import file_sha256, version_words
+from lqw.engines.last_words import last_words
 from lqw.engines.llama_server import LlamaServer
 from lqw.engines.ollama import Ollama
 from lqw.engines.starting import start_engine
@@ -83,6 +84,32 @@ def test_a_binary_that_is_no_engine_is_a_failed_start(adapter, text, first, said
     assert f"{adapter.name} {said}" in failure.detail or said in failure.detail
     if "model" in text:
         assert failure.log_tail == ["no such model"]
+        assert failure.detail == f"{adapter.name} exited with status 3 before it was ready: no such model"
+
+
+@pytest.mark.parametrize(
+    ("tail", "said"),
+    [
+        ([], ""),
+        (["  ", "Loading", "", "the last one  "], ": the last one"),
+        (
+            [
+                "I read 3 tensors",
+                "E load: error loading model /srv/a b/x.gguf: unknown 'q'",
+                "main: exiting due to error",
+            ],
+            ": E load: error loading model a b/x.gguf: unknown 'q'",
+        ),
+        (
+            ["/opt/lqw/bin/ls: unrecognized option '--host'", "Try '/opt/lqw/bin/ls --help'"],
+            ": ls: unrecognized option '--host'",
+        ),
+        (["POST http://127.0.0.1:8080/v1/x Failed"], ": POST http://127.0.0.1:8080/v1/x Failed"),
+        (["error " + "x" * 900], ": error " + "x" * 394),
+    ],
+)
+def test_what_an_engine_said_last_is_one_line_without_folders(tail, said):
+    assert last_words(tail) == said
 
 
 def test_a_program_that_hangs_at_its_version_has_none(tmp_path, monkeypatch):

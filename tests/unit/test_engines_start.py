@@ -70,7 +70,11 @@ def test_memory_is_sampled_over_the_tree(tmp_path):
 @pytest.mark.parametrize(
     ("fault", "reason", "said"),
     [
-        ("exit_at_once", Reason.FAILED_START, "exited with status 6 before it was ready"),
+        (
+            "exit_at_once",
+            Reason.FAILED_START,
+            "exited with status 6 before it was ready: fake_engine: error loading model",
+        ),
         ("hang_before_ready", Reason.FAILED_START, "not ready 1 s after its start"),
         ("never_listens", Reason.FAILED_START, "not ready 1 s after its start"),
         ("wrong_slots", Reason.WRONG_SETTINGS, "1 slots, 2 listed, planned 2"),
