@@ -14,7 +14,6 @@ from lqw.ratchet import FloorSource, RatchetState, parse_baseline
 from lqw.receipt.compare import differences
 from lqw.receipt.inputs import epoch_of, params_of, standing_for
 from lqw.receipt.store import BASELINE, REFERENCE
-from lqw.receipt.thirdarm import find_among
 from lqw.release.findings import Finding, invalid, undecided
 from lqw.verdict import standing_to_json
 
@@ -23,12 +22,11 @@ if TYPE_CHECKING:
 
     from lqw.ratchet import Baseline, Epoch
     from lqw.receipt.schema import Receipt
-    from lqw.receipt.thirdarm import Find
     from lqw.release.git import Change, Repository, Tree
     from lqw.release.records import HeldRecord
     from lqw.verdict import Judgement
 
-__all__ = ["GiveUp", "find_in", "give_up", "rebased_findings", "source_findings", "taken_findings"]
+__all__ = ["GiveUp", "epoch_in", "give_up", "rebased_findings", "source_findings", "taken_findings"]
 
 _AT_ONCE = 8  # versions of a baseline that are read at a time, the newest first
 
@@ -57,12 +55,6 @@ def committed_version(repository: Repository, changes: Sequence[Change], path: s
             if sha256_bytes(data) == sha256:
                 return data
     return None
-
-
-def find_in(tree: Tree, store: str) -> Find:
-    """Return a search for receipts in a host's store as one commit holds it."""
-    names = {path[len(store) + 1 :] for path in tree.files(store)}
-    return find_among(names, lambda name: tree.read([f"{store}/{name}"])[0])
 
 
 def source_findings(
@@ -108,7 +100,7 @@ def taken_findings(tree: Tree, store: str, receipt: Receipt, sha256: str, host: 
         yield undecided("chain", f"{path}: not committed; commit it with the receipt that moved it", host)
         return
     try:
-        epoch = _epoch(_parsed(data, path), receipt)
+        epoch = epoch_in(_parsed(data, path), receipt)
     except IntegrityError as err:
         yield invalid("chain", err.message, host)
         return
@@ -130,7 +122,8 @@ def _parsed(data: bytes, name: str) -> Baseline:
     return parse_baseline(data, name=name)
 
 
-def _epoch(baseline: Baseline, receipt: Receipt) -> Epoch | None:
+def epoch_in(baseline: Baseline, receipt: Receipt) -> Epoch | None:
+    """Return the epoch of a baseline that a receipt belongs to, or None."""
     key = epoch_of(receipt.header, params_of(receipt.header), receipt.starts)
     return None if key is None else baseline.find(key)
 
@@ -149,7 +142,7 @@ def rebased_findings(
     day : str
         ISO: on which the tag is, or would be, made.
     """
-    epoch = _epoch(baseline, receipt)
+    epoch = epoch_in(baseline, receipt)
     known = {one.sha256: one.path for one in records}
     for row, entry in {} if epoch is None else epoch.rows.items():
         if entry.floor_source is not FloorSource.REBASE and entry.state is not RatchetState.RETIRED:
@@ -172,7 +165,7 @@ def give_up(tree: Tree, store: str, receipt: Receipt, judgement: Judgement) -> G
     """Return what the release gives up against the first release of its epoch; None where no floor is known."""
     data = tree.find(f"{store}/{BASELINE}")
     try:
-        epoch = None if data is None else _epoch(_parsed(data, f"{store}/{BASELINE}"), receipt)
+        epoch = None if data is None else epoch_in(_parsed(data, f"{store}/{BASELINE}"), receipt)
     except IntegrityError:
         return None
     if epoch is None:

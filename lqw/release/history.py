@@ -17,6 +17,7 @@ from lqw.receipt.dsse import BUNDLE_SUFFIX
 from lqw.receipt.store import BASELINE, REFERENCE
 from lqw.release.findings import Finding, exit_of, invalid
 from lqw.release.git import ZERO, Change
+from lqw.release.judged import Judged
 from lqw.release.moves import Mover
 from lqw.release.places import DEFAULT_STORE, HOSTS, moved_findings, named_stores, stores_at
 
@@ -96,7 +97,7 @@ def verify_history(repository: Repository, *, since: str | None = None) -> Histo
     now = stores_at(tree)
     roots = sorted({DEFAULT_STORE, *now.values(), *(store for stores in named.values() for store in stores)})
     changes = repository.changes([head, *(["--not", before] if before else [])], roots)
-    found = [*moved_findings(repository, head, named, now), *kept_findings(repository, roots, changes)]
+    found = [*moved_findings(repository, head, named, now), *kept_findings(repository, roots, changes, Judged())]
     commits = len({change.commit for change in changes})
     files = sum(len(tree.files(root)) for root in roots)
     notes = () if since is None else (f"history before {since}: only what was added to it",)
@@ -104,7 +105,12 @@ def verify_history(repository: Repository, *, since: str | None = None) -> Histo
 
 
 def kept_findings(
-    repository: Repository, roots: Iterable[str], changes: Iterable[Change], *, as_recorded: bool = False
+    repository: Repository,
+    roots: Iterable[str],
+    changes: Iterable[Change],
+    judged: Judged,
+    *,
+    as_recorded: bool = False,
 ) -> Iterator[Finding]:
     """Yield what was deleted or rewritten, and each baseline and reference that moved without cause.
 
@@ -115,13 +121,14 @@ def kept_findings(
         Stores.
     changes : iterable of Change
         Of them, in a history.
+    judged : Judged
     as_recorded : bool
         As :class:`lqw.release.moves.Mover`.
     """
     by_commit: dict[str, list[Change]] = defaultdict(list)
     for change in changes:
         by_commit[change.commit].append(change)
-    mover = Mover(repository, as_recorded=as_recorded)
+    mover = Mover(repository, judged, as_recorded=as_recorded)
     for root in roots:
         for commit, some in by_commit.items():
             mine = [one for one in some if one.path.startswith(f"{root}/")]

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 from lqw.canonical import sha256_bytes
 from lqw.errors import Exit, LqwError
 from lqw.outcomes import Outcome
-from lqw.receipt import verify_receipt
 from lqw.receipt.beside import named_previous
 from lqw.receipt.dsse import BUNDLE_SUFFIX
 from lqw.receipt.signature import check_receipt, with_signature
 from lqw.receipt.store import receipt_name
 from lqw.release.batches import batch_findings
 from lqw.release.findings import Finding, invalid, red, undecided
-from lqw.release.floors import GiveUp, find_in, give_up, rebased_findings, source_findings, taken_findings
+from lqw.release.floors import GiveUp, epoch_in, give_up, rebased_findings, source_findings, taken_findings
 from lqw.release.identity import identity_findings
+from lqw.release.judged import attempts_at
 from lqw.release.manifest import params_findings
 from lqw.release.records import read_records, record_findings
+from lqw.release.rests import rest_findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -28,12 +29,12 @@ if TYPE_CHECKING:
     from lqw.receipt import Verification
     from lqw.receipt.schema import Receipt
     from lqw.release.git import Change, Tree
+    from lqw.release.judged import Judged
     from lqw.release.manifest import Manifest
 
 __all__ = ["HostResult", "Scene", "verify_host"]
 
 MOST = 12  # problems of one receipt that become findings
-MAX_ATTEMPTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ class Scene:
     signers : Signers
     day : str
         ISO: on which the tag is, or would be, made.
+    judged : Judged
+        Verdicts on its receipts, kept for whoever asks next.
     """
 
     tree: Tree
@@ -57,6 +60,7 @@ class Scene:
     manifest: Manifest
     signers: Signers
     day: str
+    judged: Judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +103,15 @@ def verify_host(scene: Scene, host: str) -> HostResult:
 def _verify(scene: Scene, host: str, store: str) -> HostResult:
     version = scene.manifest.release.release
     files = scene.tree.files(store)
-    paths: list[str] = []
-    while len(paths) < MAX_ATTEMPTS and (path := f"{store}/{receipt_name(version, len(paths) + 1)}") in files:
-        paths.append(path)
+    paths = attempts_at(scene.tree, store, version)
     strange = list(_strange(files, paths, f"{store}/{version}", host))
     if not paths:
         text = f"no receipt: {store}/{receipt_name(version)} is not committed"
         return HostResult(host, findings=(undecided("receipt", text, host), *strange))
     contents = scene.tree.read(paths)
-    path, data = _speaker(paths, contents)
-    strange += _silent(paths, contents, path, host)
-    verified = verify_receipt(data, find=find_in(scene.tree, store))
+    path = _speaker(paths, contents)
+    strange += _silent(scene, store, paths, path, host)
+    verified = scene.judged.again(scene.tree, store, path)
     signed = check_receipt(verified, scene.tree.find(f"{path}{BUNDLE_SUFFIX}"), scene.signers)
     verified = with_signature(verified, signed)
     result = HostResult(host, path, len(paths), verified)
@@ -121,10 +123,10 @@ def _verify(scene: Scene, host: str, store: str) -> HostResult:
     return replace(result, receipt=receipt, give_up=fallen, findings=tuple(found))
 
 
-def _speaker(paths: list[str], contents: list[bytes]) -> tuple[str, bytes]:
+def _speaker(paths: list[str], contents: list[bytes]) -> str:
     """Return the latest attempt that judged; a fresh floor batch after it judges nothing. Without one, the latest."""
-    judging = [pair for pair in zip(paths, contents, strict=True) if b'"purpose":"gate"' in pair[1]]
-    return judging[-1] if judging else (paths[-1], contents[-1])
+    judging = [path for path, data in zip(paths, contents, strict=True) if b'"purpose":"gate"' in data]
+    return judging[-1] if judging else paths[-1]
 
 
 def _strange(files: Iterable[str], paths: list[str], name: str, host: str) -> Iterator[Finding]:
@@ -135,10 +137,10 @@ def _strange(files: Iterable[str], paths: list[str], name: str, host: str) -> It
         yield invalid("lost", text, host)
 
 
-def _silent(paths: list[str], contents: list[bytes], speaker: str, host: str) -> Iterator[Finding]:
+def _silent(scene: Scene, store: str, paths: list[str], speaker: str, host: str) -> Iterator[Finding]:
     """Yield attempts after the one that speaks which do not verify: only a floor batch judges nothing."""
-    for path, data in list(zip(paths, contents, strict=True))[paths.index(speaker) + 1 :]:
-        verified = verify_receipt(data)
+    for path in paths[paths.index(speaker) + 1 :]:
+        verified = scene.judged.again(scene.tree, store, path)
         if verified.outcome is Outcome.INVALID:
             why = verified.problems[0] if verified.problems else verified.outcome
             yield invalid("receipt", f"{path}: {why}", host)
@@ -188,6 +190,9 @@ def _against(scene: Scene, result: HostResult, receipt: Receipt, store: str) -> 
     yield from taken_findings(tree, store, receipt, sha256, host)
     if baseline is not None:
         yield from rebased_findings(baseline, receipt, records, day=scene.day, host=host)
+        epoch = epoch_in(baseline, receipt)
+        if epoch is not None:
+            yield from rest_findings(scene, store, epoch, host)
 
 
 def _clock(scene: Scene, result: HostResult, receipt: Receipt) -> Iterator[Finding]:
@@ -223,7 +228,6 @@ def _attempts(scene: Scene, result: HostResult, receipt: Receipt, store: str) ->
         if sha256 != one.sha256:
             yield invalid("lost", f"{path}: is {sha256[:12]}, the receipt names {one.sha256[:12]}", host)
     for path in tree.repository.holding(receipt.run.subject_sha256, tree.commit, store):
-        if path in files and path != result.path and b'"outcome":"RED"' in tree.read([path])[0]:
-            other = verify_receipt(tree.read([path])[0], find=find_in(tree, store))
-            if other.outcome is Outcome.RED:
-                yield red("receipt", f"{path}: this very subject was RED there; it is not measured until green", host)
+        told = path in files and path != result.path and b'"outcome":"RED"' in tree.read([path])[0]
+        if told and scene.judged.again(tree, store, path).outcome is Outcome.RED:
+            yield red("receipt", f"{path}: this very subject was RED there; it is not measured until green", host)

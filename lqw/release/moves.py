@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from lqw.canonical import canonical_bytes, sha256_bytes
 from lqw.correctness import IdentityTask, parse_reference, reference_from, reference_to_json
 from lqw.correctness.adoption import adopt_reference
@@ -25,20 +23,19 @@ from lqw.ratchet import (
     rebase,
     retire,
 )
-from lqw.receipt import epoch_of, params_of, verify_receipt
+from lqw.receipt import epoch_of, params_of
 from lqw.receipt.compare import differences
-from lqw.receipt.schema import Receipt
 from lqw.receipt.store import BASELINE, REFERENCE
-from lqw.release.floors import find_in
 from lqw.release.records import RECORDS, HeldRecord, parse_any
-from lqw.verdict import judgement_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lqw.correctness import IdentityReference
-    from lqw.receipt.thirdarm import Find
+    from lqw.receipt.schema import Receipt
+    from lqw.receipt.verify import Verification
     from lqw.release.git import Repository, Tree
+    from lqw.release.judged import Judged
     from lqw.verdict import Judgement
 
 __all__ = ["Mover"]
@@ -47,7 +44,7 @@ MAX_STEPS = 8  # moves that one commit may hold
 
 
 class _Measured:
-    """A receipt that verifies and earned a move."""
+    """A receipt that verifies."""
 
     def __init__(self, receipt: Receipt, judgement: Judgement, sha256: str, outcome: Outcome) -> None:
         self.receipt, self.judgement, self.sha256, self.outcome = receipt, judgement, sha256, outcome
@@ -68,12 +65,13 @@ class Mover:
     Parameters
     ----------
     repository : Repository
+    judged : Judged
     as_recorded : bool
-        Take the judgement that a receipt carries, instead of judging it again: several times as quick.
+        Take the judgement that a receipt carries where it was not judged yet: several times as quick.
     """
 
-    def __init__(self, repository: Repository, *, as_recorded: bool = False) -> None:
-        self._repository, self._as_recorded = repository, as_recorded
+    def __init__(self, repository: Repository, judged: Judged, *, as_recorded: bool = False) -> None:
+        self._repository, self._look = repository, judged.said if as_recorded else judged.again
         self._seen: dict[str, _Measured | None] = {}
 
     def baseline(self, commit: str, store: str, old: str | None, new: str) -> str:
@@ -163,9 +161,7 @@ class Mover:
             if "/" in name or not name.endswith(".json") or name in (BASELINE, REFERENCE):
                 continue
             if entry.blob not in self._seen:
-                data = tree.read([path])[0]
-                found = _recorded(data) if self._as_recorded else None
-                self._seen[entry.blob] = found or _measured(data, find_in(tree, store))
+                self._seen[entry.blob] = _measured(self._look(tree, store, path))
             found = self._seen[entry.blob]
             if found is not None and (every or found.outcome in (Outcome.PASS, Outcome.FLOOR)):
                 yield found
@@ -179,18 +175,7 @@ class Mover:
                 continue  # the tag gate names it; it can explain nothing
 
 
-def _recorded(data: bytes) -> _Measured | None:
-    """Return what a receipt says of itself; None where only judging it tells: it is of another form, or broken."""
-    try:
-        receipt = Receipt.model_validate_json(data)
-        judgement = judgement_from_json(receipt.judgement)
-    except (ValidationError, LqwError):
-        return None
-    return _Measured(receipt, judgement, sha256_bytes(data), judgement.outcome)
-
-
-def _measured(data: bytes, find: Find) -> _Measured | None:
-    verified = verify_receipt(data, find=find)
+def _measured(verified: Verification) -> _Measured | None:
     if verified.judgement is None or verified.receipt is None or verified.problems:
         return None
     return _Measured(verified.receipt, verified.judgement, verified.receipt_sha256, verified.outcome)

@@ -21,6 +21,7 @@ from lqw.release.findings import Finding, exit_of, invalid, undecided
 from lqw.release.history import kept_findings
 from lqw.release.host import HostResult, Scene, verify_host
 from lqw.release.identity import code_findings
+from lqw.release.judged import Judged
 from lqw.release.manifest import PARAMS, find_manifest, signers_at, version_of
 from lqw.release.parity import parity_findings
 from lqw.release.places import HOSTS, moved_findings, named_stores
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["TagVerdict", "verify_tag"]
 
 REPORTS = "reports"
-EARLIER = "earlier receipts: floors follow from what they say of themselves; lqw verify --history judges each again"
+EARLIER = "receipts before the floor and the last one: taken at their word; lqw verify --history judges each again"
 _NO_REF = re.compile(r"^[-./]|[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|[./]$|\.lock(/|$)")  # git check-ref-format
 _ATTEMPT = r"(?:\.attempt[1-9]\d*)?\.json"
 _OUTCOMES = {
@@ -154,7 +155,7 @@ def _judge(
     roots = sorted(set(places.values()))
     chosen = tree if policy is None else repository.tree(_policy(repository, policy))
     changes = repository.changes([judged.commit], [*roots, HOSTS])
-    scene = Scene(tree, changes, manifest, signers_at(chosen), judged.day)
+    scene = Scene(tree, changes, manifest, signers_at(chosen), judged.day, Judged())
     hosts = tuple(verify_host(scene, host) for host in manifest.release.hosts)
     aside = [f"{one}/" for one in (*roots, REPORTS, PARAMS)]
     code, unknown = code_findings(repository, manifest.release.subject.commit, judged.commit, aside)
@@ -162,7 +163,7 @@ def _judge(
     lost = [
         *_lost(repository, scene, judged, roots),
         *moved_findings(repository, judged.commit, named_stores(repository, changes), places),
-        *kept_findings(repository, roots, changes, as_recorded=True),
+        *kept_findings(repository, roots, changes, scene.judged, as_recorded=True),
     ]
     found = [*(one for host in hosts for one in host.findings), *code, *parity, *lost]
     if policy is None:

@@ -345,8 +345,9 @@ def test_who_may_sign_is_read_from_the_policy_commit(measured):
         measured.write(f"params/{name}", data)
     policy = measured.commit("signatures are needed now")
     blocked(measured, Exit.INVALID, "signature", "captain")
-    path = measured.root / "receipts/lambda/1.1.0.json"
-    sign_file(path, captain.key, allowed(captain), signed_utc="2026-02-01T00:00:00Z")
+    for version in ("1.0.0", "1.1.0"):  # what set the floor, too
+        path = measured.root / f"receipts/lambda/{version}.json"
+        sign_file(path, captain.key, allowed(captain), signed_utc="2026-02-01T00:00:00Z")
     measured.commit("signed")
     assert judge(measured).exit_status is Exit.PASS
     mallory = Person("Mallory", hosts=["lambda"])
