@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,6 +25,7 @@ Roofline = Annotated[
 ]
 
 SYMBOLS = {"ok": "✓", "warn": "!", "bad": "✕", "skipped": "–"}
+INDENT = 13
 
 
 def doctor(
@@ -56,14 +60,21 @@ def doctor(
         print(json.dumps({"schema": "lqw-doctor/1", "bad": bad, "checks": [check.to_json() for check in checks]}))
     else:
         for check in checks:
-            print(f"{SYMBOLS[check.state]} {check.state:7}  {check.name}: {check.seen}")
+            _print(f"{SYMBOLS[check.state]} {check.state:7}  ", f"{check.name}: {check.seen}")
             if check.state in ("bad", "warn"):
-                print(f"             {check.meaning}")
+                _print("             ", check.meaning)
             if check.mend:
-                print(f"             mend: {check.mend}")
+                _print("             mend: ", check.mend)
         warned = sum(check.state == "warn" for check in checks)
         print(f"doctor: {len(checks)} checks, {bad} bad, {warned} to be warned of")
     raise typer.Exit(int(Exit.USAGE if bad else Exit.PASS))
+
+
+def _print(first: str, said: str) -> None:
+    """Print a line, broken between words and indented where a terminal is too narrow; whole where it is no terminal."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    whole = textwrap.TextWrapper(width, first, " " * INDENT, break_long_words=False, break_on_hyphens=False)
+    print(whole.fill(said))  # whole words: a path or a command is copied as it is
 
 
 def _roofline(loaded: params_module.Params | None) -> None:

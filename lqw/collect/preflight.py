@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import platform
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lqw.canonical import sha256_bytes
 from lqw.engines.base import Where
@@ -16,6 +16,8 @@ from lqw.host.gpu import open_gpu
 from lqw.params.earlier import earlier_file, load_earlier
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lqw.engines.base import Engine
     from lqw.outcomes import Purpose
     from lqw.params import ModelSpec, Params
@@ -28,14 +30,23 @@ def check_host(params: Params) -> str:
 
     Numbers of another class of machine would be another host's history. UsageError where a GPU is wanted and none is.
     """
-    wanted = params.host.class_
-    gpu = open_gpu() if params.host.compute == "cuda" else None
+    wanted = {} if params.host.class_ is None else params.host.class_.model_dump(exclude_none=True)
     seen: dict[str, str | int | None] = {"machine": platform.machine()}
-    if gpu is not None:
+    _same_class(params, wanted, seen)  # first: another processor is another host, whatever its GPU
+    if params.host.compute == "cuda":
+        gpu = open_gpu()
         seen |= {**gpu.facts(), "memory": gpu.best_method()}
-    for name, value in wanted.model_dump(exclude_none=True).items() if wanted is not None else ():
+    _same_class(params, wanted, seen, whole=True)
+    return ", ".join(str(seen[name]) for name in ("machine", "gpu", "memory") if seen.get(name))
+
+
+def _same_class(
+    params: Params, wanted: Mapping[str, Any], seen: Mapping[str, str | int | None], *, whole: bool = False
+) -> None:
+    """Raise ParamsError for the first word of the class that is other here; what was not *seen* only on the *whole*."""
+    for name, value in wanted.items():
         found = seen.get(name)
-        if value not in str(found) if name == "gpu" else value != found:
+        if (whole or name in seen) and (value not in str(found) if name == "gpu" else value != found):
             raise ParamsError(
                 file=f"params/hosts/{params.host.name}.yaml",
                 field=f"class.{name}",
@@ -43,7 +54,6 @@ def check_host(params: Params) -> str:
                 problem=f"this machine's {name} is {found}",
                 remedy="name the host this is with --host, or correct its file once it was seen",
             )
-    return ", ".join(str(seen[name]) for name in ("machine", "gpu", "memory") if seen.get(name))
 
 
 def check_model(params: Params, model: ModelSpec) -> None:

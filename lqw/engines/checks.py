@@ -63,10 +63,16 @@ def check_binary(spec: EngineSpec, where: Where) -> None:
     path = Path(spec.binary)
     problem = ""
     if not path.is_file():
-        problem, remedy = "no such file", "build or copy the binary, or correct the path"
+        problem, remedy = (
+            "no such file",
+            f"put the build there, install -m 755 BUILD {spec.binary}, or correct the path",
+        )
     elif not os.access(path, os.X_OK):
-        problem, remedy = "not executable", f"chmod +x {path.name}"
+        problem, remedy = "not executable", f"chmod +x {spec.binary}"
     elif spec.sha256 is not None and (found := file_sha256(path)) != spec.sha256:
-        problem, remedy = f"its sha256 is {found}, pinned is {spec.sha256}", "install the pinned build, or pin this one"
+        problem, remedy = (
+            f"its sha256 is {found}, pinned is {spec.sha256}",
+            f"install -m 755 BUILD {spec.binary} of the pinned build, or pin this one",
+        )
     if problem:
         raise ParamsError(file=where.file, field=field, value=spec.binary, problem=problem, remedy=remedy)

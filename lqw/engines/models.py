@@ -79,7 +79,7 @@ def _unpinned(model: ModelSpec, base_folder: Path, file: str) -> ParamsError:
     """Return the refusal of a model without a sha256, with that of the file that lies here, if one does."""
     path = base_folder / Path(model.gguf).expanduser()
     here = f"the file here has {file_sha256(path)}" if _is_file(path) else f"there is no {model.gguf} here"
-    remedy = "compare the file's sha256 with its publisher's, then write it here; see docs/operators-guide.md"
+    remedy = f"sha256sum {path}, compare it with its publisher's, write it here; see docs/operators-guide.md"
     problem = f"nobody has pinned this model's bytes; {here}"
     return _error(model, file, problem, remedy, field="sha256", value=model.sha256)
 

@@ -115,7 +115,7 @@ def open_gpu() -> Gpu:
     except pynvml.NVMLError as err:
         raise UsageError(
             f"the host's params say compute: cuda, but NVML says: {err}",
-            remedy="run on the GPU host, install its driver, or name a host with compute: cpu",
+            remedy="nvidia-smi must find it: install its driver, run on the GPU host, or name a host with compute: cpu",
         ) from err
     gpu = Gpu(pynvml)
     if not gpu.devices:

@@ -99,17 +99,26 @@ def test_how_memory_can_be_read(processes, used, method):
     assert gpu_of(FakeNvml(used, processes)).best_method() == method
 
 
-@pytest.mark.parametrize("host", ["lambda", "gx10"])
-def test_doctor_away_from_the_host_names_each_thing_that_is_not_here(host, monkeypatch):
+@pytest.mark.parametrize(
+    ("host", "mend"),
+    [
+        ("lambda", "run on the GPU host"),
+        ("gx10", "name the host this is with --host, or correct its file once it was seen"),  # told by its processor
+    ],
+)
+def test_doctor_away_from_the_host_names_each_thing_that_is_not_here(host, mend, monkeypatch):
     def none():
         raise UsageError("NVML says: not found", remedy="run on the GPU host")
 
     monkeypatch.setattr(before, "open_gpu", none)
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     checks = {check.name: check for check in doctor_release.release(load_params(RELEASE, host=host))}
     assert all(check.state == "bad" and check.mend for check in checks.values())
-    assert checks["host class"].mend == "run on the GPU host"
+    assert checks["host class"].mend == mend
     assert "subject.binary = '/opt/lqw/bin/apr': no such file" in checks["subject"].seen
+    assert "install -m 755 BUILD /opt/lqw/bin/apr" in checks["subject"].mend
     assert "models.qwen3.5-9b.sha256 = 'unpinned'" in checks["qwen3.5-9b"].seen
+    assert checks["qwen3.5-9b"].mend.startswith("sha256sum /opt/lqw/models/Qwen3.5-9B-Q4_K_M.gguf, compare it")
 
 
 def test_a_cpu_host_has_no_class_and_needs_no_gpu():

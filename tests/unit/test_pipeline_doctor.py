@@ -1,12 +1,16 @@
 """``lqw doctor``: what each check says, and when it stands in the way."""
 
+import io
 import json
+import os
 import shutil
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from lqw.cli import doctor as doctor_command
 from lqw.cli.app import run
 from lqw.engines.fit import Need
 from lqw.errors import UsageError
@@ -123,3 +127,21 @@ def test_kernel_and_client_are_really_tried():
     (client,) = doctor._client()
     assert "TTFT" in client.seen
     assert client.state in ("ok", "warn", "bad")  # of a busy machine, that is the answer
+
+
+class _Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(("out", "lines"), [(_Terminal, 4), (io.StringIO, 1)], ids=["terminal", "pipe"])
+def test_a_narrow_terminal_gets_whole_words_under_each_other_and_a_pipe_one_line(out, lines, monkeypatch):
+    shown, path = out(), "/opt/lqw/models/" + "long-" * 8 + "name.gguf"
+    monkeypatch.setattr(sys, "stdout", shown)
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda: os.terminal_size((40, 24)))
+    doctor_command._print("             mend: ", f"sha256sum {path}, compare it with its publisher's")
+    said = shown.getvalue().splitlines()
+    assert len(said) == lines
+    assert said[0].startswith("             mend: sha256sum")
+    assert all(line.startswith(" " * 13) for line in said)
+    assert f"{path}," in shown.getvalue()
