@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import signal
 import threading
 import time
@@ -25,8 +26,10 @@ from lqw.collect.preflight import corpus_text, preflight
 from lqw.collect.prompts import PromptStore
 from lqw.collect.summary import CollectSummary
 from lqw.collect.watch import watched_gpu
+from lqw.engines.environment import scrubbed
 from lqw.engines.models import resolve_models
 from lqw.journal import JournalWriter, read_journal
+from lqw.outcomes import Arm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,6 +76,14 @@ def calibrated(site: Site, load: Load) -> Calibration:
     for flag in found.flags:
         site.progress({"event": "note", "text": f"calibration: {flag}"})
     return found
+
+
+def tell_kept_away(site: Site) -> None:
+    """Say which variables of this shell no engine gets: somebody may have meant them, though hardly Python's own."""
+    own = {name: "" for arm in Arm for name in site.spec(arm).env}
+    if names := [name for name in scrubbed(os.environ, own).dropped if not name.startswith("PYTHON")]:
+        text = f"set here and kept from the engines: {', '.join(names)}; what is meant stands in `env` of the release"
+        site.progress({"event": "note", "text": text})
 
 
 def _base_ns(header: Header) -> int:
@@ -152,6 +163,7 @@ def collect(
             gpu=gpu,
             progress=progress,
         )
+        tell_kept_away(site)
         load = worst_load(params)
         calibration = calibrated_once(run_dir / KEPT, load, idle_s=idle_s, calibrate=lambda: calibrated(site, load))
         looks = Looks(site, plan, writer, header, standing_of)

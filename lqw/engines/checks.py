@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["check_binary", "check_settings"]
 
 
+_KEY = re.compile(r"_API_KEY(_HASH|_FILE)?$")
+
+
 def check_settings(
     spec: EngineSpec,
     kinds: Mapping[str, type],
@@ -25,7 +29,16 @@ def check_settings(
     words: Mapping[str, Sequence[str]],
     where: Where,
 ) -> None:
-    """Raise ParamsError for a setting that is unknown, of another type, too small, or not one of its words."""
+    """Raise ParamsError for a setting that is unknown, of another type, too small or none of its words; for a key."""
+    for name in spec.env:
+        if _KEY.search(name):
+            raise ParamsError(
+                file=where.file,
+                field=f"{where.field}.env.{name}",
+                value="(not shown)",
+                problem="it would answer 401 to lqw, which sends no key; and a release file is no place for one",
+                remedy="remove the variable: the server listens on 127.0.0.1 only",
+            )
     for name, value in spec.settings.items():
         problem = ""
         if name not in kinds:

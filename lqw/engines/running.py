@@ -40,8 +40,6 @@ class RunningEngine:
         Seconds from the start of the process to its first 200.
     facts : EngineFacts
         What runs: recorded after readiness, from the process itself.
-    dropped_env : tuple of str
-        Variables that were set here and were kept from the engine.
     vram : VramMeter or None
         With a GPU: the meter whose baseline was taken before the start.
     model_bytes : int
@@ -54,7 +52,6 @@ class RunningEngine:
     port: int
     ready_s: float
     facts: EngineFacts
-    dropped_env: tuple[str, ...] = ()
     vram: VramMeter | None = None
     model_bytes: int = 0
     _stopped: list[bool] = field(default_factory=list, repr=False)

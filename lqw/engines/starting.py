@@ -110,9 +110,7 @@ class _Started:
         )
         speaks = engine.serving(settings, self.request)
         size = self.request.model_path.stat().st_size
-        return RunningEngine(
-            speaks, child, _HOST, self.port, ready_s, facts, self.environment.dropped, self.vram, model_bytes=size
-        )
+        return RunningEngine(speaks, child, _HOST, self.port, ready_s, facts, self.vram, model_bytes=size)
 
     def wait_ready(self, control: Control, began: float) -> float | Failure:
         """Poll until ready; the process's death, a foreign listener and the deadline each end it at once."""

@@ -7,10 +7,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from lqw.collect import collect, preflight
+from lqw.collect import collect, preflight, session
 from lqw.collect.calibrate import Load, calibrate, null_server
 from lqw.collect.prompts import PromptSet, PromptStore, make_prompts
 from lqw.errors import HostBusy, IntegrityError, ParamsError
@@ -52,6 +53,21 @@ def _collect(params, run_dir, events=None):
 def _values(journal, params):
     plan = build_plan(params, Purpose.GATE)
     return [start_values(start, plan.rows, min_window_s=0.1) for start in journal.starts]
+
+
+def test_variables_of_the_shell_that_no_engine_gets_are_named_once(tmp_path, monkeypatch):
+    """A stray key would have made every route answer 401; what the release says in ``env`` is no stray."""
+    for name in ("APR_API_KEY", "LLAMA_ARG_UBATCH", "PYTHONUTF8", "GGML_X"):
+        monkeypatch.setenv(name, "secret")
+    params = _params(tmp_path)
+    subject = params.release.subject.model_copy(update={"env": {"GGML_X": "1"}})
+    params = params.model_copy(update={"release": params.release.model_copy(update={"subject": subject})})
+    events = []
+    site = SimpleNamespace(progress=events.append, spec=lambda arm: getattr(params.release, arm))
+    session.tell_kept_away(site)
+    (event,) = events
+    assert "engines: APR_API_KEY, LLAMA_ARG_UBATCH; what is meant stands in `env`" in event["text"]
+    assert "secret" not in event["text"]
 
 
 def test_a_whole_run(tmp_path):

@@ -82,6 +82,8 @@ def test_the_environment_is_scrubbed_and_recorded():
         ("cuda", {"threads": 0}, {}, "subject.settings.threads"),
         ("cuda", {"threads": "2"}, {}, "subject.settings.threads"),
         ("cuda", {}, {"SKIP_PARITY_GATE": "1"}, "subject.env.SKIP_PARITY_GATE"),
+        ("cuda", {}, {"APR_API_KEY": "secret"}, "subject.env.APR_API_KEY"),
+        ("cpu", {}, {"APR_API_KEY_HASH": "secret"}, "subject.env.APR_API_KEY_HASH"),
     ],
 )
 def test_what_is_refused_before_anything_starts(program, compute, settings, env, field):

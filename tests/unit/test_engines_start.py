@@ -229,7 +229,7 @@ def test_memory_of_a_gpu_that_does_not_come_back_is_contended(tmp_path):
             return False
 
     engine = started(tmp_path)
-    stuck = RunningEngine(engine.engine, engine.child, engine.host, engine.port, 0.1, engine.facts, (), Meter())
+    stuck = RunningEngine(engine.engine, engine.child, engine.host, engine.port, 0.1, engine.facts, Meter())
     assert stuck.stop(0.3).reason is Reason.CONTENDED
 
 
