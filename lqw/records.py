@@ -7,16 +7,16 @@ signatures beside the file are :mod:`lqw.receipt.signature`'s matter.
 from __future__ import annotations
 
 import datetime as dt
-from typing import Annotated, Self, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, StringConstraints, ValidationError, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError, model_validator
 
 from lqw.canonical import canonical_bytes, loads_strict
 from lqw.errors import IntegrityError, ParamsError
 from lqw.params.signers import same_person
 from lqw.samples import Record
 
-__all__ = ["Day", "Sha256", "TwoPersonRecord", "parse_record", "refused"]
+__all__ = ["Day", "HostRecord", "Sha256", "TwoPersonRecord", "parse_record", "refused"]
 
 REASON_CHARACTERS = 200
 REASON_WORDS = 20  # different ones: two hundred dots are no reason
@@ -54,6 +54,16 @@ class TwoPersonRecord(Record):
         if same_person(self.author, self.approver):
             raise ValueError("author and approver must be two people")
         return self
+
+
+class HostRecord(TwoPersonRecord):
+    """Stop measuring a host: from one release on, and for that one alone; the next has no such host to miss.
+
+    The evidence is any receipt of the host: what it was worth when it was measured last.
+    """
+
+    schema_: Literal["lqw-retire-host/1"] = Field(default="lqw-retire-host/1", alias="schema")
+    release: str = Field(min_length=1, max_length=64)
 
 
 Kind = TypeVar("Kind", bound=TwoPersonRecord)

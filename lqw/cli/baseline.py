@@ -87,6 +87,25 @@ def retire(
     _told(write_retire(Receipts(store), host, [_row(row) for row in rows], evidence, said))
 
 
+@app.command("retire-host")
+def retire_host(
+    host: str,
+    *,
+    release: Annotated[str, typer.Option("--release", help="The first release that is not measured on it.")],
+    evidence: Evidence,
+    reason: Reason,
+    author: Author,
+    approver: Approver,
+    store: Root = Path("receipts"),
+) -> None:
+    """Write the record by which a release may leave out a host of the one before; it is signed, and not applied."""
+    from lqw.pipeline.records import write_retire_host
+    from lqw.receipt.store import Store as Receipts
+
+    said = _said(reason, author, approver)
+    _told(write_retire_host(Receipts(store), host, release, evidence, said), then="commit it with the release")
+
+
 @app.command("apply")
 def applied(record: Path, *, params: SignersFolder = None) -> None:
     """Carry out a record of the store, once both signatures that its host needs lie beside it."""
@@ -137,7 +156,7 @@ def _said(reason: Path, author: str, approver: str) -> dict[str, Any]:
     return {"reason": text, "author": author, "approver": approver, "created": today}
 
 
-def _told(place: Path) -> None:
+def _told(place: Path, *, then: str = "") -> None:
     print(f"written: {place}; it changes nothing yet")
     print(f"  author and approver: lqw sign {place}")
-    print(f"  then: lqw baseline apply {place}")
+    print(f"  then: {then or f'lqw baseline apply {place}'}")

@@ -22,9 +22,19 @@ from lqw.params.loading import parse_text
 from lqw.params.strict import Strict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
-__all__ = ["POLICY", "SIGNERS", "Role", "SignerSpec", "Signers", "load_signers", "parse_signers", "same_person"]
+__all__ = [
+    "POLICY",
+    "SIGNERS",
+    "Role",
+    "SignerSpec",
+    "Signers",
+    "agreed",
+    "load_signers",
+    "parse_signers",
+    "same_person",
+]
 
 POLICY = "signing.yaml"
 SIGNERS = "signers"
@@ -99,6 +109,41 @@ def same_person(one: str, other: str) -> bool:
     """Return whether two names are one person's: case, width of letters and spaces do not make another person."""
     first, second = (" ".join(unicodedata.normalize("NFKC", name).casefold().split()) for name in (one, other))
     return first == second
+
+
+def agreed(before: Signers, now: Signers, *, fresh: Collection[str] = ()) -> Signers:
+    """Return whom an earlier commit and a later one both allow: a change takes away at once, and gives by the next one.
+
+    Parameters
+    ----------
+    before, now : Signers
+        As two commits say, in this order.
+    fresh : collection of str
+        Hosts that the earlier commit does not know at all. Keys it knows may sign for them if the later one says so,
+        and so may the later one's policy leave them unsigned: it could say nothing of them.
+
+    Returns
+    -------
+    Signers
+        For a host that the earlier commit left unsigned may sign whom the later one allows, since anybody's word was
+        enough. For every other host a key must have been allowed already, to the same person in the same role; its days
+        are those in both. Unsigned is what both leave unsigned.
+    """
+    free = {*before.unsigned_allowed}
+    people: list[SignerSpec] = []
+    for one in now.people:
+        held = before.holder(one.public_bytes)
+        if held is None or held.role != one.role or not same_person(held.name, one.name):
+            hosts, begin, until = free, one.valid_from, one.valid_until
+        else:
+            hosts = {*held.hosts, *free, *fresh}
+            begin = max(held.valid_from, one.valid_from)
+            until = min((day for day in (held.valid_until, one.valid_until) if day is not None), default=None)
+        mine = [host for host in one.hosts if host in hosts]
+        if mine and (until is None or begin <= until):
+            people.append(one.model_copy(update={"hosts": mine, "valid_from": begin, "valid_until": until}))
+    left = {host: why for host, why in now.unsigned_allowed.items() if host in free or host in fresh}
+    return Signers(tuple(people), left)
 
 
 def parse_signers(files: Mapping[str, bytes]) -> Signers:

@@ -27,17 +27,18 @@ from lqw.ratchet import (
 from lqw.receipt import verify_receipt
 from lqw.receipt.signing import verify_record
 from lqw.receipt.store import Store
-from lqw.records import parse_record
+from lqw.records import HostRecord, parse_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from lqw.metrics import RowId
-    from lqw.ratchet import Baseline, Epoch, Point, RatchetRecord
+    from lqw.ratchet import Baseline, Epoch, Point
     from lqw.receipt import Verification
+    from lqw.records import TwoPersonRecord
 
-__all__ = ["apply_record", "write_rebase", "write_retire"]
+__all__ = ["apply_record", "write_rebase", "write_retire", "write_retire_host"]
 
 _NUMBERED = re.compile(r"(\d{4})-.*\.json")
 
@@ -101,6 +102,20 @@ def write_retire(store: Store, host: str, rows: Sequence[RowId], receipt: Path, 
     return _written(place, record)
 
 
+def write_retire_host(store: Store, host: str, release: str, receipt: Path, said: Mapping[str, Any]) -> Path:
+    """Write the record by which *release* is not measured on a host any more; the rest as :func:`write_rebase`."""
+    sha256, _ = _evidence(store, host, receipt)
+    body = {
+        "schema": "lqw-retire-host/1",
+        "host": host,
+        "release": release,
+        "evidence_receipt_sha256": sha256,
+        **said,
+    }
+    place = _next(store, host, "retire-host")
+    return _written(place, parse_record(HostRecord, canonical_bytes(body), name=place.name))
+
+
 def apply_record(path: Path, *, params: Path | None = None) -> tuple[str, ...]:
     """Carry out a record of the store, and return in words what changed and who stands for it.
 
@@ -121,6 +136,8 @@ def apply_record(path: Path, *, params: Path | None = None) -> tuple[str, ...]:
     store, host, data = _opened(path)
     name, sha256 = path.name, sha256_bytes(data)
     schema = str(loads_strict(data, name=name).get("schema", ""))
+    if schema.startswith("lqw-retire-host/"):
+        raise UsageError(f"{path}: moves no floor; there is nothing to apply", remedy=f"sign and commit it: {path}")
     kind: type[RebaseRecord | RetireRecord] = RetireRecord if schema.startswith("lqw-retire/") else RebaseRecord
     record = parse_record(kind, data, name=name)
     if record.host != host:
@@ -205,7 +222,7 @@ def _next(store: Store, host: str, kind: str) -> Path:
     return folder / f"{last + 1:04d}-{kind}.json"
 
 
-def _written(place: Path, record: RatchetRecord) -> Path:
+def _written(place: Path, record: TwoPersonRecord) -> Path:
     place.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(place, canonical_bytes(record.model_dump(mode="json", by_alias=True)))
     return place

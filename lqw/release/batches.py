@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lqw.receipt.schema import Receipt
-    from lqw.release.git import Change, Tree
+    from lqw.release.git import Change
+    from lqw.release.tree import Tree
 
 __all__ = ["batch_findings"]
 

@@ -31,7 +31,7 @@ class Finding:
     weight : Weight
     check : str
         Which check: receipt, identity, params, chain, record, signature, parity, code, clock, lost, append-only,
-        baseline, batch, earlier.
+        baseline, batch, earlier, hosts.
     text : str
         What is wrong, with file, values and commit.
     host : str

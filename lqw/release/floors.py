@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
     from lqw.ratchet import Baseline, Epoch
     from lqw.receipt.schema import Receipt
-    from lqw.release.git import Change, Repository, Tree
+    from lqw.release.git import Change, Repository
     from lqw.release.records import HeldRecord
+    from lqw.release.tree import Tree
     from lqw.verdict import Judgement
 
 __all__ = ["GiveUp", "epoch_in", "give_up", "rebased_findings", "source_findings", "taken_findings"]

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from lqw.params.signers import Signers
     from lqw.receipt import Verification
     from lqw.receipt.schema import Receipt
-    from lqw.release.git import Change, Tree
+    from lqw.release.git import Change
     from lqw.release.judged import Judged
     from lqw.release.manifest import Manifest
+    from lqw.release.tree import Tree
 
 __all__ = ["HostResult", "Scene", "verify_host"]
 

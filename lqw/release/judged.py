@@ -18,7 +18,7 @@ from lqw.verdict import judgement_from_json
 
 if TYPE_CHECKING:
     from lqw.receipt.thirdarm import Find
-    from lqw.release.git import Tree
+    from lqw.release.tree import Tree
 
 __all__ = ["Judged", "attempts_at", "find_in"]
 

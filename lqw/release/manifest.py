@@ -13,16 +13,25 @@ from lqw.params.loading import parse_text
 from lqw.params.signers import POLICY, SIGNERS, Signers, parse_signers
 from lqw.receipt import params_of
 from lqw.release.findings import Finding, invalid
-from lqw.release.git import inside
+from lqw.release.tree import inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lqw.params import Params
     from lqw.receipt.schema import Receipt
-    from lqw.release.git import Tree
+    from lqw.release.tree import Tree
 
-__all__ = ["PARAMS", "Manifest", "find_manifest", "params_findings", "parse_params", "signers_at", "version_of"]
+__all__ = [
+    "PARAMS",
+    "Manifest",
+    "find_manifest",
+    "params_findings",
+    "parse_params",
+    "release_in",
+    "signers_at",
+    "version_of",
+]
 
 PARAMS = "params"
 REMEDY = "mend the file named, by a change that somebody reviews"
@@ -63,6 +72,15 @@ def find_manifest(tree: Tree, version: str) -> Manifest | None:
     IntegrityError
         Two files are of the same release, or ``params`` leads out of the repository.
     """
+    found = release_in(tree, version)
+    if found is None:
+        return None
+    path, spec = found
+    return Manifest(path, spec, {host: _store(tree, host) for host in spec.hosts})
+
+
+def release_in(tree: Tree, version: str) -> tuple[str, ReleaseSpec] | None:
+    """Return path and content of the release file of a version, its hosts not looked at; None, and errors, as above."""
     paths = [path for path in tree.files(PARAMS) if path.endswith((".yaml", ".yml"))]
     found: dict[str, ReleaseSpec] = {}
     for path, data in zip(paths, tree.read(paths), strict=True):
@@ -72,9 +90,7 @@ def find_manifest(tree: Tree, version: str) -> Manifest | None:
                 found[path] = spec
     if len(found) > 1:
         raise IntegrityError(f"{' and '.join(sorted(found))}: two files of release {version}", remedy="keep one")
-    for path, spec in found.items():
-        return Manifest(path, spec, {host: _store(tree, host) for host in spec.hosts})
-    return None
+    return next(iter(found.items()), None)
 
 
 def _store(tree: Tree, host: str) -> str:

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from lqw.correctness import IdentityReference
     from lqw.receipt.schema import Receipt
     from lqw.receipt.verify import Verification
-    from lqw.release.git import Repository, Tree
+    from lqw.release.git import Repository
     from lqw.release.judged import Judged
+    from lqw.release.tree import Tree
     from lqw.verdict import Judgement
 
 __all__ = ["Mover"]

@@ -98,6 +98,7 @@ def page_of_tag(verdict: TagVerdict) -> Page:
         ("commit", verdict.commit),
         ("tag", "is there" if verdict.exists else "is not there yet"),
         ("release file", verdict.params or "none"),
+        ("who may sign", verdict.signers or "nobody was asked"),
         ("day", verdict.day),
     )
     return Page(

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lqw.params import ReleaseSpec
-    from lqw.release.git import Tree
     from lqw.release.host import HostResult
+    from lqw.release.tree import Tree
 
 __all__ = ["parity_findings"]
 

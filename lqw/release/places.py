@@ -10,12 +10,14 @@ from lqw.errors import LqwError
 from lqw.params import HostSpec
 from lqw.params.loading import parse_text
 from lqw.release.findings import Finding, invalid
-from lqw.release.git import ZERO, inside
+from lqw.release.git import ZERO
+from lqw.release.tree import inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from lqw.release.git import Change, Repository, Tree
+    from lqw.release.git import Change, Repository
+    from lqw.release.tree import Tree
 
 __all__ = ["DEFAULT_STORE", "HOSTS", "moved_findings", "named_stores"]
 

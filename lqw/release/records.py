@@ -11,18 +11,19 @@ from lqw.errors import IntegrityError, LqwError
 from lqw.ratchet import RebaseRecord, RetireRecord
 from lqw.receipt.dsse import BUNDLE_SUFFIX
 from lqw.receipt.signature import check_record
-from lqw.records import parse_record
+from lqw.records import HostRecord, parse_record
 from lqw.release.findings import Finding, invalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lqw.params.signers import Signers
-    from lqw.release.git import Tree
+    from lqw.release.tree import Tree
 
 __all__ = ["RECORDS", "HeldRecord", "read_records", "record_findings"]
 
 RECORDS = "records"
+AnyRecord = RebaseRecord | RetireRecord | ReferenceRebase | HostRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class HeldRecord:
 
     path: str
     data: bytes
-    record: RebaseRecord | RetireRecord | ReferenceRebase
+    record: AnyRecord
 
     @property
     def sha256(self) -> str:
@@ -52,7 +53,7 @@ def read_records(tree: Tree, store: str, host: str) -> tuple[list[HeldRecord], l
     return held, found
 
 
-def parse_any(data: bytes, path: str) -> RebaseRecord | RetireRecord | ReferenceRebase:
+def parse_any(data: bytes, path: str) -> AnyRecord:
     """Read a record of any kind, strictly; IntegrityError or ParamsError names file, field and problem."""
     value: Any = loads_strict(data, name=path)
     schema = value.get("schema") if isinstance(value, dict) else None
@@ -62,6 +63,8 @@ def parse_any(data: bytes, path: str) -> RebaseRecord | RetireRecord | Reference
         return parse_record(RetireRecord, data, name=path)
     if schema == "lqw-reference-rebase/1":
         return parse_record(ReferenceRebase, data, name=path)
+    if schema == "lqw-retire-host/1":
+        return parse_record(HostRecord, data, name=path)
     raise IntegrityError(f"{path}: schema {str(schema)[:40]!r} is no record's")
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lqw.ratchet import Epoch
-    from lqw.release.git import Tree
     from lqw.release.host import Scene
+    from lqw.release.tree import Tree
 
 __all__ = ["rest_findings"]
 

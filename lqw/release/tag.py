@@ -9,7 +9,7 @@ every host, it is a PASS.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,11 @@ from lqw.errors import Exit, IntegrityError, UsageError
 from lqw.outcomes import Outcome
 from lqw.receipt.store import receipt_name
 from lqw.receipt.verify import EMBEDDED
+from lqw.release.earlier import Who, earlier_release, who_may_sign
 from lqw.release.findings import Finding, exit_of, invalid, undecided
 from lqw.release.history import kept_findings
 from lqw.release.host import HostResult, Scene, verify_host
+from lqw.release.hosts import dropped_findings, ever_named
 from lqw.release.identity import code_findings
 from lqw.release.judged import Judged
 from lqw.release.manifest import PARAMS, find_manifest, signers_at, version_of
@@ -29,8 +31,9 @@ from lqw.release.places import HOSTS, moved_findings, named_stores
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lqw.release.git import Change, Repository, Tree
+    from lqw.release.git import Change, Repository
     from lqw.release.manifest import Manifest
+    from lqw.release.tree import Tree
 
 __all__ = ["TagVerdict", "verify_tag"]
 
@@ -59,6 +62,8 @@ class TagVerdict:
         ISO day that expiries were compared with.
     params : str
         The release file; empty where there is none.
+    signers : str
+        Which commit says who may sign.
     hosts : tuple of HostResult
         In the release file's order.
     findings : tuple of Finding
@@ -72,6 +77,7 @@ class TagVerdict:
     exists: bool
     day: str
     params: str = ""
+    signers: str = ""
     hosts: tuple[HostResult, ...] = ()
     findings: tuple[Finding, ...] = ()
     not_checked: tuple[str, ...] = field(default=())
@@ -112,8 +118,8 @@ def verify_tag(
     at : str, optional
         The commit to judge: by default the tag's, and HEAD where there is no such tag.
     policy : str, optional
-        The commit whose ``params/signers`` and ``params/signing.yaml`` say who may sign; by default the judged one. CI
-        names its protected branch.
+        The commit whose ``params/signers`` and ``params/signing.yaml`` say who may sign; CI names its protected branch.
+        By default those may whom the judged commit and the release before both allow (:mod:`lqw.release.earlier`).
     day : str
         ISO day, usually today: records that expired by then count no more.
 
@@ -153,49 +159,44 @@ def _judge(
 ) -> TagVerdict:
     places = {host: str(PurePosixPath(store).parent) for host, store in manifest.stores.items()}
     roots = sorted(set(places.values()))
-    chosen = tree if policy is None else repository.tree(_policy(repository, policy))
     changes = repository.changes([judged.commit], [*roots, HOSTS])
-    scene = Scene(tree, changes, manifest, signers_at(chosen), judged.day, Judged())
+    named = named_stores(repository, changes)
+    earlier = earlier_release(repository, judged.commit, judged.tag)
+    if policy is None:
+        who = who_may_sign(repository, tree, changes, manifest, earlier)
+    else:
+        who = _by_policy(repository, judged, policy)
+    scene = Scene(tree, changes, manifest, who.signers, judged.day, Judged())
     hosts = tuple(verify_host(scene, host) for host in manifest.release.hosts)
     aside = [f"{one}/" for one in (*roots, REPORTS, PARAMS)]
     code, unknown = code_findings(repository, manifest.release.subject.commit, judged.commit, aside)
     parity = parity_findings(tree, manifest.release, hosts)
     lost = [
         *_lost(repository, scene, judged, roots),
-        *moved_findings(repository, judged.commit, named_stores(repository, changes), places),
+        *dropped_findings(repository, scene, earlier, ever_named(tree, named)),
+        *moved_findings(repository, judged.commit, named, places),
         *kept_findings(repository, roots, changes, scene.judged, as_recorded=True),
     ]
     found = [*(one for host in hosts for one in host.findings), *code, *parity, *lost]
-    if policy is None:
-        own = ["who may sign: read from the judged commit itself; --policy names the protected branch"]
-    elif not repository.is_ancestor(judged.commit, chosen.commit):
-        own = [f"whether anybody reviewed what is tagged: {judged.commit[:12]} is not in the history of {policy}"]
-    else:
-        own = []
     notes = [text for host in hosts if host.verified for text in host.verified.not_checked if text != EMBEDDED]
-    return _with(judged, found, manifest.path, hosts, (*unknown, *own, EARLIER, *notes))
+    judged = replace(judged, params=manifest.path, signers=who.source, hosts=hosts)
+    return _with(judged, found, (*unknown, *([who.note] if who.note else []), EARLIER, *notes))
 
 
-def _policy(repository: Repository, name: str) -> str:
-    commit = repository.commit(name)
+def _by_policy(repository: Repository, judged: TagVerdict, policy: str) -> Who:
+    commit = repository.commit(policy)
     if commit is None:
-        raise UsageError(f"--policy {name}: no such commit", remedy="name a branch or commit that is fetched here")
-    return commit
+        raise UsageError(f"--policy {policy}: no such commit", remedy="name a branch or commit that is fetched here")
+    note = f"whether anybody reviewed what is tagged: {judged.commit[:12]} is not in the history of {policy}"
+    source = f"params/ of {policy} ({commit[:12]})"
+    inside = repository.is_ancestor(judged.commit, commit)
+    return Who(signers_at(repository.tree(commit)), source, "" if inside else note)
 
 
-def _with(
-    judged: TagVerdict,
-    found: list[Finding],
-    params: str = "",
-    hosts: tuple[HostResult, ...] = (),
-    notes: Sequence[str] = (),
-) -> TagVerdict:
+def _with(judged: TagVerdict, found: list[Finding], notes: Sequence[str] = ()) -> TagVerdict:
     order = ["INVALID", "RED", "UNDECIDED"]
     ranked = sorted(dict.fromkeys(found), key=lambda one: order.index(one.weight))
-    return TagVerdict(
-        judged.tag, judged.version, judged.commit, judged.exists, judged.day,
-        params, hosts, tuple(ranked), tuple(dict.fromkeys(notes)),
-    )  # fmt: skip
+    return replace(judged, findings=tuple(ranked), not_checked=tuple(dict.fromkeys(notes)))
 
 
 def _lost(repository: Repository, scene: Scene, judged: TagVerdict, roots: list[str]) -> Iterator[Finding]:
