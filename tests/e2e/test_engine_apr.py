@@ -11,6 +11,7 @@ from lqw.collect.arms import timed_start
 from lqw.collect.identity import identity_start
 from lqw.collect.preflight import preflight
 from lqw.collect.prompts import PromptSet, PromptStore
+from lqw.engines.models import resolve_model
 from lqw.errors import UsageError
 from lqw.metrics.values import start_values
 from lqw.outcomes import Arm, Purpose, Reason
@@ -74,12 +75,26 @@ def test_a_pair(params, site):
     assert texts[Arm.SUBJECT] == texts[Arm.COMPARATOR]  # the same words from both engines
 
 
-def test_a_model_apr_refuses_is_a_failed_start_with_its_words(params, site, tmp_path):
-    """A GGUF of an architecture that it does not know."""
-    broken = tmp_path / "broken.gguf"
-    broken.write_bytes(site.models[MODEL].read_bytes().replace(b"qwen35", b"qwen99"))
-    site.models[MODEL] = broken
+def _qwen99(known, folder):
+    """The same file, its architecture's name an unknown one of the same length."""
+    path = folder / "broken.gguf"
+    path.write_bytes(known.read_bytes().replace(b"qwen35", b"qwen99"))
+    return path
+
+
+def _gemma3(_known, folder):
+    """A real model, which llama-server serves and apr does not."""
+    demo = load_params(RELEASE.parents[1] / "demo" / "1.1.0.yaml")
+    return resolve_model(demo.release.models[0], base_folder=demo.folder, cache_folder=folder, file=demo.path)
+
+
+@pytest.mark.parametrize(("make", "said"), [(_qwen99, "qwen99"), (_gemma3, "gemma3")])
+def test_a_model_apr_refuses_is_a_failed_start_with_its_words(params, site, tmp_path, make, said):
+    """Exit 6, and why, in the row itself."""
+    site.models[MODEL] = make(site.models[MODEL], tmp_path)
     site.prompts.put(MODEL, PromptSet({}))
     record = timed_start(site, StartKey(MODEL, 1, Arm.SUBJECT, 0), 1, {})
     assert record.failure.reason is Reason.FAILED_START
+    assert record.failure.detail.startswith("apr exited with status 6 before it was ready: error: Model load failed")
+    assert said in record.failure.detail
     assert record.failure.log_tail

@@ -1,4 +1,4 @@
-"""docs/pitfalls.md: every failure of the collection stands there once, and every test it names is there."""
+"""docs/pitfalls.md: every failure of the collection stands there once; the tests it and bad-engines.md name are there."""
 
 import ast
 import re
@@ -24,3 +24,14 @@ def test_each_failure_stands_there_once_and_is_held_by_tests_that_exist():
         named = TESTS.findall(held)
         assert named, f"{number} is held by no test"
         assert [name for file, name in named if name not in _tests_of(file)] == [], number
+
+
+def test_each_bad_engine_tried_by_hand_is_held_by_tests_that_exist():
+    page = (ROOT / "docs" / "measured" / "bad-engines.md").read_text(encoding="utf-8")
+    header, _, *cases = [line for line in page.splitlines() if line.startswith("|")]
+    assert header.count("|") == 6
+    assert len(cases) == 19
+    for case in cases:
+        named = TESTS.findall(case.rpartition(" | ")[2])
+        assert named, f"held by no test: {case}"
+        assert [name for file, name in named if name not in _tests_of(file)] == [], case
