@@ -17,7 +17,7 @@ def show(source: Source) -> None:
     from rich.console import Console
 
     from lqw.errors import Exit, UsageError
-    from lqw.report import gather_receipt, gather_run
+    from lqw.report.gather import gather_receipt, gather_run
     from lqw.report.terminal import print_facts
     from lqw.report.words import Kind
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Self
-
-import httpx
+from typing import TYPE_CHECKING, Any, Self
 
 from lqw.outcomes import Reason
 from lqw.samples import Failure
+
+if TYPE_CHECKING:
+    import httpx
 
 __all__ = ["Control", "ControlError"]
 
@@ -35,6 +36,8 @@ class Control:
     """What the last :meth:`status` was: a server that never becomes ready may have said why (401, 503)."""
 
     def __init__(self, host: str, port: int, *, timeout_s: float = 30.0) -> None:
+        import httpx  # noqa: PLC0415 - 0.1 s, and nothing that is checked before a start asks a server
+
         self._client = httpx.Client(
             base_url=f"http://{host}:{port}",
             timeout=httpx.Timeout(timeout_s),
@@ -57,6 +60,8 @@ class Control:
 
     def status(self, path: str, *, timeout_s: float = 2.0) -> int | None:
         """Return the status of a GET, or None where there is no answer (refused, reset, silent)."""
+        import httpx  # noqa: PLC0415 - as above
+
         try:
             self.last_status = self._client.get(path, timeout=timeout_s).status_code
         except httpx.HTTPError:
@@ -76,6 +81,8 @@ class Control:
         return self._json("POST", path, body, timeout_s)
 
     def _send(self, method: str, path: str, body: bytes | None, timeout_s: float | None) -> httpx.Response:
+        import httpx  # noqa: PLC0415 - as above
+
         timeout = httpx.USE_CLIENT_DEFAULT if timeout_s is None else httpx.Timeout(timeout_s)
         headers = {"Content-Type": "application/json"} if body is not None else {}
         try:

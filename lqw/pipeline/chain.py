@@ -32,6 +32,9 @@ __all__ = ["ChainResult", "Job", "run_chain"]
 
 _REPEAT_S = 20.0  # after the deadline: how long the orderly way out may take before it is asked again
 
+_LOADED = {"10_collect": ("lqw.collect.session",), "40_verdict": ("lqw.receipt.build",)}
+"""What a stage's cells import beyond the steps."""
+
 KNOWN_ENDS: dict[str, Exit] = {
     "HostBusy": Exit.BUSY,
     "ParamsError": Exit.USAGE,
@@ -124,7 +127,8 @@ def _run_stage(job: Job, stage: str) -> None:
     executed = job.folder.executed(stage)
     may_raise = tuple(EXPECTED_END) if stage == "40_verdict" else ()
     log = job.folder.logs / f"kernel-{stage}.log"
-    with started_kernel(job.marker, log) as kernel:
+    modules = ("lqw.pipeline.steps", *_LOADED.get(stage, ()))
+    with started_kernel(job.marker, log, modules) as kernel:
         from lqw.pipeline.executor import PapermillExecutionError, run_notebook  # noqa: PLC0415 - while the kernel starts
 
         try:

@@ -94,7 +94,7 @@ def prepare(order: Order) -> Prepared:
     store = order.store or own_store(params)
     if order.journal is not None:
         return _replay(order, params, store)
-    from lqw.collect import preflight  # noqa: PLC0415 - engines and sockets, not for a replay
+    from lqw.collect.preflight import preflight  # noqa: PLC0415 - engines, not for a replay
 
     preflight(params, order.purpose)
     _writable(store)

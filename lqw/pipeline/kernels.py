@@ -26,7 +26,7 @@ from jupyter_core.utils import run_sync
 from lqw.host.supervise import RUN_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["KERNEL", "SCRUBBED", "kernel_environment", "started_kernel"]
 
@@ -63,10 +63,12 @@ def kernel_environment(marker: str, home: Path) -> dict[str, str]:
 class _OnlySpec(KernelSpecManager):
     """Knows one kernel: this very Python, whatever kernelspecs the machine has."""
 
+    modules: tuple[str, ...] = ()
+
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
         """Return the chain's specification for any name."""
         return KernelSpec(
-            argv=[sys.executable, "-m", "lqw.pipeline.kernel", "-f", "{connection_file}"],
+            argv=[sys.executable, "-m", "lqw.pipeline.kernel", *self.modules, "-f", "{connection_file}"],
             display_name=f"lqw ({kernel_name})",
             language="python",
         )
@@ -111,7 +113,7 @@ def _scratch() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def started_kernel(marker: str, log_path: Path) -> Iterator[AsyncKernelManager]:
+def started_kernel(marker: str, log_path: Path, modules: Sequence[str] = ()) -> Iterator[AsyncKernelManager]:
     """Start a kernel and yield its manager while it still comes up; it is gone afterwards.
 
     Parameters
@@ -120,12 +122,16 @@ def started_kernel(marker: str, log_path: Path) -> Iterator[AsyncKernelManager]:
         Names the run on every process below the kernel.
     log_path : path
         What the kernel's process writes is added to it.
+    modules : sequence of str
+        What the notebook's cells will import: loaded while the kernel waits for its first request.
     """
     log_path.parent.mkdir(parents=True, exist_ok=True)
+    spec = _OnlySpec()
+    spec.modules = tuple(modules)
     with _scratch() as home:
         manager = AsyncKernelManager(
             kernel_name=KERNEL,
-            kernel_spec_manager=_OnlySpec(),
+            kernel_spec_manager=spec,
             client_factory=_Client,
             transport="ipc",
             connection_file=str(home / "k.json"),

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lqw.canonical import write_atomic
-from lqw.report.gather import gather_receipt, gather_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["gather_receipt", "gather_run", "render"]
+__all__ = ["render"]
 
 
 def render(run_dir: Path, out: Path | None = None, broken: Sequence[str] = ()) -> Path:
@@ -31,6 +30,7 @@ def render(run_dir: Path, out: Path | None = None, broken: Sequence[str] = ()) -
     OSError
         If *out* cannot be written. Bad content never raises.
     """
+    from lqw.report.gather import gather_receipt, gather_run  # noqa: PLC0415 - papermill needs a page's words, not these
     from lqw.report.html import page_html  # noqa: PLC0415 - nbconvert takes 0.7 s to load
     from lqw.report.junit import junit_xml  # noqa: PLC0415
     from lqw.report.markdown import summary_md  # noqa: PLC0415

@@ -7,28 +7,9 @@ jsonschema leaves that check out where the grammar's package is absent, so it is
 
 from __future__ import annotations
 
-import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from lqw.imports import absent
 
 __all__ = ["nbformat"]
 
-
-@contextmanager
-def _absent(package: str) -> Iterator[None]:
-    if package in sys.modules:
-        yield
-        return
-    modules: dict[str, Any] = sys.modules
-    modules[package] = None  # what the import system reads as "not there"
-    try:
-        yield
-    finally:
-        del modules[package]
-
-
-with _absent("rfc3987_syntax"):
+with absent("rfc3987_syntax"):
     import nbformat

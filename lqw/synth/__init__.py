@@ -4,23 +4,29 @@ The speed of an engine depends on shapes and quantisation, not on what the weigh
 that engines load like the real one, streamed to disk, the same bytes for the same :class:`Recipe` on every machine.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from lqw.synth.builtin import made_up_vocabulary
-from lqw.synth.mixes import MIXES
-from lqw.synth.recipe import Recipe
-from lqw.synth.shapes import SHAPES
-from lqw.synth.vocab import Vocabulary, read_vocabulary
-from lqw.synth.writer import Written, planned_bytes, synthesise
+from lqw.imports import exports
 
-__all__ = [
-    "MIXES",
-    "SHAPES",
-    "Recipe",
-    "Vocabulary",
-    "Written",
-    "made_up_vocabulary",
-    "planned_bytes",
-    "read_vocabulary",
-    "synthesise",
-]
+if TYPE_CHECKING:
+    from lqw.synth.builtin import made_up_vocabulary as made_up_vocabulary
+    from lqw.synth.mixes import MIXES as MIXES
+    from lqw.synth.recipe import Recipe as Recipe
+    from lqw.synth.shapes import SHAPES as SHAPES
+    from lqw.synth.vocab import Vocabulary as Vocabulary
+    from lqw.synth.vocab import read_vocabulary as read_vocabulary
+    from lqw.synth.writer import Written as Written
+    from lqw.synth.writer import planned_bytes as planned_bytes
+    from lqw.synth.writer import synthesise as synthesise
+else:
+    __getattr__, __all__ = exports(
+        __name__,
+        {
+            "builtin": ("made_up_vocabulary",),
+            "mixes": ("MIXES",),
+            "recipe": ("Recipe",),
+            "shapes": ("SHAPES",),
+            "vocab": ("Vocabulary", "read_vocabulary"),
+            "writer": ("Written", "planned_bytes", "synthesise"),
+        },
+    )

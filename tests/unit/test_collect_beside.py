@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lqw.collect import preflight
 from lqw.collect.arms import Site
 from lqw.collect.beside import measure_beside
 from lqw.collect.pace import Pace
+from lqw.collect.preflight import preflight
 from lqw.collect.prompts import PromptStore, make_prompts
 from lqw.collect.texts import with_texts
 from lqw.engines.base import Where

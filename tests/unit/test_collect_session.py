@@ -11,8 +11,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from lqw.collect import collect, preflight, session
+from lqw.collect import collect, session
 from lqw.collect.calibrate import Load, calibrate, null_server
+from lqw.collect.preflight import preflight
 from lqw.collect.prompts import PromptSet, PromptStore, make_prompts
 from lqw.errors import HostBusy, IntegrityError, ParamsError
 from lqw.journal import JournalWriter, read_journal
