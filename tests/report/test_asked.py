@@ -7,8 +7,8 @@ import pytest
 from lqw.errors import Exit
 from lqw.outcomes import Arm, Outcome, Purpose, Reason
 from lqw.receipt import verify_receipt
-from lqw.report import gather_receipt
 from lqw.report.asked import asked_lines, unstreamed_lines
+from lqw.report.gather import gather_receipt
 from lqw.report.html import page_html
 from lqw.samples import Failure, StepFacts, Unstreamed
 from lqw.testing.synthetic import synthetic_run

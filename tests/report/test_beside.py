@@ -10,8 +10,8 @@ from rich.console import Console
 from lqw.outcomes import Outcome, Purpose, Reason
 from lqw.params import BesideSpec
 from lqw.receipt import verify_receipt
-from lqw.report import gather_receipt
 from lqw.report.beside import beside_tables
+from lqw.report.gather import gather_receipt
 from lqw.report.html import page_html
 from lqw.report.markdown import summary_md
 from lqw.report.terminal import print_facts

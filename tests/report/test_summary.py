@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from lqw.outcomes import Purpose
-from lqw.report import gather_receipt, gather_run, render
+from lqw.report import render
+from lqw.report.gather import gather_receipt, gather_run
 from lqw.report.markdown import MOST_LINES, summary_md
 from lqw.report.terminal import print_facts
 from lqw.testing.batches import with_batch
