@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["ZERO", "Change", "Repository", "Tag"]
 
 ZERO = "0" * 40
-_QUIET = "advice.graftFileDeprecated=false"  # it is deprecated, and must be switched off all the same
+_SETTINGS = (
+    "advice.graftFileDeprecated=false",  # it is deprecated, and must be switched off all the same
+    "core.commitGraph=false",  # a file of the clone that may name other parents than the commits do
+)
 _PEOPLE = tuple(f"GIT_{who}_{what}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL", "DATE"))
 _KEPT = ("GIT_SSH_COMMAND", "GIT_CONFIG_GLOBAL", *_PEOPLE)
 _SAFE = {
@@ -98,7 +101,8 @@ class Repository:
 
     @property
     def _git(self) -> list[str]:
-        return ["git", "-C", str(self._folder), "--no-optional-locks", "-c", _QUIET]
+        settings = [word for one in _SETTINGS for word in ("-c", one)]
+        return ["git", "-C", str(self._folder), "--no-optional-locks", *settings]
 
     def run(self, *arguments: str, data: bytes | None = None) -> bytes:
         """Return what a git command prints; UsageError with git's own words where it fails."""
@@ -206,7 +210,10 @@ class Repository:
 
     def holding(self, text: str, commit: str, folder: str) -> list[str]:
         """Return the files below a folder of a commit that hold a text, letter by letter."""
-        done = self._start(("grep", "--no-color", "-l", "-z", "-F", "-e", text, commit, "--", folder))
+        asked = ("grep", "--no-color", "-l", "-z", "-F", "-e", text, commit, "--", folder)
+        done = self._start(asked)
+        if done.returncode not in (0, 1):  # 1: none does
+            raise _refused(asked, done)
         found = [path.decode("utf-8", "surrogateescape") for path in done.stdout.split(b"\0") if path]
         return sorted(path.partition(":")[2] for path in found)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import weakref
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["TREE", "Entry", "Object", "Objects"]
 
 TREE = "40000"
+SHA1_DIGITS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,14 @@ class Object:
                 Entry(self.data[at:space].decode("ascii", "replace"), self.data[end + 1 : end + 1 + width].hex()),
             )
             at = end + 1 + width
+
+
+def _named(name: str, kind: str, data: bytes) -> bool:
+    """Return whether an object's name is the hash of its content: SHA-1, and SHA-256 where a repository uses that."""
+    begun = hashlib.sha1(usedforsecurity=False) if len(name) == SHA1_DIGITS else hashlib.sha256()
+    begun.update(f"{kind} {len(data)}\0".encode())
+    begun.update(data)
+    return begun.hexdigest() == name
 
 
 class Objects:
@@ -99,8 +109,13 @@ class Objects:
         if size > MAX_BYTES:
             self.close()  # it would have to be read to the end before anything else is
             raise IntegrityError(f"git object {name[:80]}: {words[-2]} of {size} bytes, not at most {MAX_BYTES}")
-        data = process.stdout.read(size + 1)
-        return Object(words[0], words[1], data[:size])
+        data = process.stdout.read(size + 1)[:size]
+        if not _named(words[0], words[1], data):  # git itself does not look
+            self.close()
+            raise IntegrityError(
+                f"git object {words[0][:80]}: holds another content than its name says", remedy="git fsck says more"
+            )
+        return Object(words[0], words[1], data)
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
