@@ -38,15 +38,15 @@ MAX_DEPTH = 64
 MAX_STRING = 2_000_000  # characters: a prompt that fills the longest context (262,144 tokens), as text
 MAX_INTEGER = 2**53 - 1  # beyond it two JSON readers may disagree about a number
 
-_NINES = bytes.maketrans(b"012345678,[-", b"9" * 9 + b":::")
-_LONG = b":" + b"9" * 16  # an integer of as many digits, after any of `:,[-`, may exceed 2^53
 _POINT_ZERO = re.compile(rb"\.0[],}]")
 _ESCAPED = re.compile(rb"\\.")
-_EXPONENT = re.compile(rb"e([-+]?)(\d+)")
+_STRING = re.compile(rb'"[^"]*"')
+_EXPONENT = re.compile(rb"e([-+]?)([0-9]+)[],}]")
+_LEAST_POWER = {b"-": 7, b"+": 21, b"": math.inf}  # ECMA-262, Number::toString
 _MILLIONTHS = re.compile(rb"e-6(?=[],}])")
 _MILLIONTH = re.compile(rb"(-?)(\d)(?:\.(\d+))?")
 _ROUND = bytes.maketrans(b"{}", b"[]")
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_NEITHER_BRACKETS_NOR_QUOTES = bytes(set(range(256)) - set(b'[]{}"'))
 _PLANE_0 = bytes(range(0xF0))  # all bytes of characters that are one UTF-16 unit, and what follows in longer ones
 
 _MISSING = object()
@@ -208,9 +208,9 @@ def loads_strict(data: bytes | str, *, name: str = "document") -> Any:
 def loads_canonical(data: bytes, *, name: str = "document") -> tuple[Any, bool]:
     """Parse JSON as :func:`loads_strict` does; return it, and whether *data* is its canonical form.
 
-    Looking takes less than writing the value again and comparing. It may say False of what is canonical (an integer of
-    16 digits, a string near the limit), and only :func:`canonical_bytes` says what is wrong and where; it never says
-    True of what is not.
+    Looking takes less than writing the value again and comparing. It may say False of what is canonical (a whole number
+    of more than 16 digits, a string near the limit), and only :func:`canonical_bytes` says what is wrong and where; it
+    never says True of what is not.
     """
     value = _MISSING if len(data) > MAX_BYTES else _read_canonical(data)
     return (loads_strict(data, name=name), False) if value is _MISSING else (value, True)
@@ -230,12 +230,12 @@ def json_bytes(value: Any) -> bytes:
 def _read_canonical(data: bytes) -> Any:
     """Return the value, or _MISSING where *data* is not seen to be canonical.
 
-    Bytes that orjson writes again just so have sorted keys, none twice, no space, and strings escaped as RFC 8785 says.
-    What orjson writes otherwise than RFC 8785 is looked for in what is between the strings.
+    Bytes that orjson writes again just so have sorted keys, none twice, no space, strings escaped as RFC 8785 says, and
+    no integer beyond 2^53. What else orjson writes otherwise than RFC 8785 is looked for.
     """
     try:
         value = orjson.loads(data)
-        written = json_bytes(value)
+        written = orjson.dumps(value, option=orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER)
     except (ValueError, TypeError, RecursionError):
         return _MISSING
     if written != data and (b"e-6" not in written or b"".join(_with_millionths(written + b",")) != data + b","):
@@ -257,26 +257,29 @@ def _with_millionths(written: bytes) -> Iterator[bytes]:
 
 
 def _plain(data: bytes) -> bool:
-    """Look at what is between strings: numbers and brackets; and at the lengths of strings."""
+    """Look at numbers, brackets and the lengths of strings of what orjson writes just so."""
     if b"\\" in data:
         data = _ESCAPED.sub(b"xx", data)  # each `"` that is left begins or ends a string
-    parts = data.split(b'"')
-    bare = b":" + b'"'.join(parts[::2]) + b","
+    if not _numbers_are_plain(data + b",") and not _numbers_are_plain(_STRING.sub(b"", data) + b","):
+        return False  # the first look may have seen what stands in a string
     half = MAX_STRING // 2  # a longer string fills one such block, which then holds no `"`
     blocks = (data[at : at + half] for at in range(0, len(data), half))
-    if any(b'"' not in block for block in blocks) and max(map(len, parts[1::2]), default=0) > MAX_STRING:
-        return False
-    if _LONG in bare.translate(_NINES) or _POINT_ZERO.search(bare):
-        return False
-    least = {b"-": 7, b"+": 21, b"": math.inf}  # ECMA-262, Number::toString
-    if any(int(power) < least[sign] for sign, power in _EXPONENT.findall(bare)):
+    if any(b'"' not in block for block in blocks) and max(map(len, data.split(b'"')[1::2]), default=0) > MAX_STRING:
         return False
     if not data.isascii() and data.translate(None, _PLANE_0) and (b"\xee" in data or b"\xef" in data):
         return False  # the order of keys by UTF-8, which is orjson's, may not be that by UTF-16
-    brackets, depth = bare.translate(_ROUND, _NOT_BRACKETS), 0
+    marks = data.translate(_ROUND, _NEITHER_BRACKETS_NOR_QUOTES).replace(b'""', b"")  # an odd row of `"` leaves one
+    brackets, depth = _STRING.sub(b"", marks), 0
     while brackets and depth < MAX_DEPTH:
         brackets, depth = brackets.replace(b"[]", b""), depth + 1
     return not brackets
+
+
+def _numbers_are_plain(data: bytes) -> bool:
+    """Return whether no number ends in ``.0``, nor has an exponent where ECMAScript writes it out or with a sign."""
+    if _POINT_ZERO.search(data):
+        return False
+    return all(int(power) >= _LEAST_POWER[sign] for sign, power in _EXPONENT.findall(data))
 
 
 def read_json(path: Path | str) -> Any:

@@ -135,8 +135,11 @@ def _orders(seed: int, model: str, pairs: int) -> tuple[tuple[Arm, Arm], ...]:
     return tuple(out[:pairs])
 
 
-def build_plan(params: Params, purpose: Purpose) -> Plan:
-    """Return the plan of a run; pure, so that a verifier can rebuild and compare it."""
+def build_plan(params: Params, purpose: Purpose, *, params_sha256: str | None = None) -> Plan:
+    """Return the plan of a run; pure, so that a verifier can rebuild and compare it.
+
+    *params_sha256* is the hash of the params as they are recorded; by default that of their resolved form.
+    """
     policy = policy_of(params)
     pairs = policy.floor_pairs if purpose is Purpose.ADOPT else policy.looks[-1]
     models = [model.name for model in params.release.models]
@@ -148,7 +151,7 @@ def build_plan(params: Params, purpose: Purpose) -> Plan:
         rows=tuple(RowId.parse(f"{model}/{short}") for model in models for short in params.protocol.rows),
         orders={model: _orders(params.release.seed, model, pairs) for model in models},
         policy=policy,
-        params_sha256=sha256_json(params.resolved()),
+        params_sha256=params_sha256 or sha256_json(params.resolved()),
     )
 
 

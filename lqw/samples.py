@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field, Strict
 
 from lqw.outcomes import Arm, BatchArm, Purpose, Reason
 
@@ -27,6 +27,7 @@ __all__ = [
     "Many",
     "MemoryPeaks",
     "ModelWork",
+    "Named",
     "RequestSample",
     "ServedRecord",
     "ServerTimings",
@@ -50,8 +51,10 @@ class _First(FailFast):
 
 Many = Annotated[list[_Item], _First()]
 """A list of which the first item that is wrong is told, and not a line for each of a hundred thousand."""
-Several = Annotated[tuple[_Item, ...], _First()]
-"""The same of a tuple."""
+Several = Annotated[tuple[_Item, ...], _First(), Strict(strict=False)]
+"""The same of a tuple, which what was read from JSON holds as a list."""
+Named = Annotated[_Item, Strict(strict=False)]
+"""An enumeration's member, which what was read from JSON holds as its value."""
 
 
 class Record(BaseModel):
@@ -63,7 +66,7 @@ class Record(BaseModel):
 class Failure(Record):
     """Why something has no valid number: a reason and what was seen, with the engine's last log lines."""
 
-    reason: Reason
+    reason: Named[Reason]
     detail: str = Field(max_length=4_000)
     log_tail: list[str] = Field(default=[], max_length=40)
 
@@ -187,7 +190,7 @@ class Header(Record):
     kind: Literal["header"] = "header"
     schema_: Literal["lqw-samples/1"] = Field(default="lqw-samples/1", alias="schema")
     run_id: str
-    purpose: Purpose
+    purpose: Named[Purpose]
     started_utc: str
     plan: dict[str, Any]
     plan_sha256: str
@@ -223,7 +226,7 @@ class StartRecord(ServedRecord):
 
     kind: Literal["start"] = "start"
     pair: int = Field(ge=1)
-    arm: Arm
+    arm: Named[Arm]
     # Step → timed repeats, where they were lengthened; written there only.
     repeats: dict[str, int] = Field(default={}, exclude_if=_none)
 
@@ -248,7 +251,7 @@ class BatchStart(ServedRecord):
 
     kind: Literal["batch_start"] = "batch_start"
     pair: int = Field(ge=1)
-    arm: BatchArm
+    arm: Named[BatchArm]
     release: str  # which release this engine is: the candidate's, an earlier one's, or "" for the comparator
 
 

@@ -53,8 +53,11 @@ def shortest_cycle(items: Sequence[object], max_period: int = MAX_PERIOD) -> tup
     ``length`` counts the items of the stretch, first turn included; ``(0, 0)`` where there is none. A constant run
     is not a cycle of its own multiples: its stretch must hold at least two different items.
     """
+    again = len(items) - len(set(items))  # a stretch brings all but its first turn again
     for period in range(2, min(max_period, len(items) // MIN_TURNS) + 1):
         least = max(MIN_TURNS * period, CYCLE_SHARE * len(items))
+        if again < least - period:
+            continue
         if sum(map(eq, items[period:], items)) < least - period:
             continue  # too few items repeat at this distance, in one stretch or in many
         begin = 0

@@ -6,6 +6,7 @@ garbage that equals last release's garbage is still garbage.
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -55,9 +56,10 @@ def _complete(model: str, answers: Sequence[Answer], task: IdentityTask) -> Iter
         elif answer.prompt not in task.prompts:
             detail = f"{_name(answer)}: no such prompt was planned"
             yield Check(model, "answers", answer.shape, answer.prompt, "void", detail, Reason.VOID_CORRECTNESS)
+    given = Counter((answer.shape, answer.prompt) for answer in answers)
     for shape in dict.fromkeys([SINGLE, *task.at_shapes, *(answer.shape for answer in answers)]):
         for prompt in task.asked_at(shape):
-            got = sum(1 for a in answers if (a.shape, a.prompt) == (shape, prompt))
+            got = given[shape, prompt]
             if got < task.repeats:
                 detail = f"{got} of {task.repeats} answers are there: identity is not shown"
                 yield Check(model, "answers", shape, prompt, "void", detail, Reason.VOID_CORRECTNESS)
@@ -73,15 +75,13 @@ def _grouped(answers: Sequence[Answer]) -> list[tuple[str, str, list[Answer]]]:
 
 def _alike(first: Answer, others: Sequence[Answer]) -> bool:
     """Return whether all answers to a prompt at a shape are one: then no chance of a batch explains a difference."""
-    base = reference_answer(first)
-    return all(first_difference(base, other) is None for other in others)
+    return all(first_difference(first, other) is None for other in others)
 
 
 def _self(model: str, answers: Sequence[Answer]) -> Iterator[Check]:
     for shape, prompt, (first, *others) in _grouped(answers):
-        base = reference_answer(first)
-        differences = [(_name(other), first_difference(base, other)) for other in others]
-        bad = [f"{name} against {_name(first)}: {diff}" for name, diff in differences if diff is not None]
+        differences = [(other, first_difference(first, other)) for other in others]
+        bad = [f"{_name(other)} against {_name(first)}: {diff}" for other, diff in differences if diff is not None]
         if not bad:
             yield Check(model, "self", shape, prompt, "ok", f"{len(others) + 1} answers identical")
         elif is_strict(shape):
@@ -90,8 +90,10 @@ def _self(model: str, answers: Sequence[Answer]) -> Iterator[Check]:
             yield Check(model, "self", shape, prompt, "flag", bad[0])
 
 
-def _garbage(model: str, answers: Sequence[Answer], task: IdentityTask) -> Iterator[Check]:
-    said: dict[tuple[object, ...], tuple[Finding, ...]] = {}  # most prompts are asked several times and answered alike
+_Said = dict[tuple[object, ...], tuple["Finding", ...]]  # most prompts are asked several times and answered alike
+
+
+def _garbage(model: str, answers: Sequence[Answer], task: IdentityTask, said: _Said) -> Iterator[Check]:
     for answer in answers:
         if answer.failure is not None or answer.prompt not in task.prompts:
             continue
@@ -150,13 +152,15 @@ def _against(model: str, answers: Sequence[Answer], known: ModelReference) -> It
             yield _deviation(model, shape, prompt, text, Reason.VOID_CORRECTNESS, voids=voids), by
 
 
-def _own(model: str, records: Sequence[IdentityRecord], task: IdentityTask) -> tuple[list[Check], list[Answer]]:
+def _own(
+    model: str, records: Sequence[IdentityRecord], task: IdentityTask, said: _Said
+) -> tuple[list[Check], list[Answer]]:
     """Return the checks that need no reference, and the model's answers."""
     mine = [record for record in records if record.model == model]
     answers = [answer for record in mine for answer in record.answers]
     checks = [*_started(model, mine)]
     if not any(check.state == "void" for check in checks):
-        checks += [*_complete(model, answers, task), *_self(model, answers), *_garbage(model, answers, task)]
+        checks += [*_complete(model, answers, task), *_self(model, answers), *_garbage(model, answers, task, said)]
     return checks, answers
 
 
@@ -187,8 +191,9 @@ def judge_identity(
     """
     checks: list[Check] = []
     compared: dict[str, Compared] = {}
+    said: _Said = {}
     for model in dict.fromkeys(row.model for row in rows):
-        own, answers = _own(model, records, task)
+        own, answers = _own(model, records, task, said)
         checks += own
         compared[model] = "self" if purpose is Purpose.ADOPT else "none"
         if purpose is Purpose.ADOPT:
@@ -217,7 +222,7 @@ def reference_from(
     """
     models: dict[str, ModelReference] = {}
     for model in dict.fromkeys(record.model for record in records):
-        checks, answers = _own(model, records, task)
+        checks, answers = _own(model, records, task, {})
         engine = next((r.engine for r in records if r.model == model and r.engine is not None), None)
         checks += timed_checks(model, starts, records)
         if model not in task.models or any(check.state == "void" for check in checks):

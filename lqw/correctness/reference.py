@@ -137,7 +137,7 @@ def _shown(text: str, ids: list[int] | None, index: int, characters: int) -> str
     return shown if ids is None else f"{shown} ids {ids[index : index + SHOWN_IDS]}"
 
 
-def first_difference(before: ReferenceAnswer, now: Answer) -> Difference | None:
+def first_difference(before: ReferenceAnswer | Answer, now: Answer) -> Difference | None:
     """Return where *now* leaves *before*, or None where they are identical.
 
     Ids decide where both sides have them; else the exact text does. A prompt that the engine counts as another

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 from lqw.metrics.values import ttft_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from lqw.metrics.registry import RowId
     from lqw.samples import RequestSample, ServedRecord
@@ -102,22 +103,29 @@ class Bursts:
 
 def bursts_of(requests: Iterable[RequestSample]) -> Bursts:
     """Count the reads of streams; events of one read carry one stamp, so that the gap between them is exactly 0."""
-    told = [_reads(one) for one in requests if one.failure is None and len(one.chunk_tokens) >= MIN_CHUNKS]
-    return Bursts(
-        reads=sum(len(reads) for reads in told),
-        several=sum(chunks > 1 for reads in told for chunks, _ in reads),
-        streams=len(told),
-        at_once=sum(reads[0][1] > FIRST_SHARE * sum(tokens for _, tokens in reads) for reads in told),
-    )
+    reads = several = streams = at_once = 0
+    for one in requests:
+        if one.failure is None and len(one.chunk_tokens) >= MIN_CHUNKS:
+            told = _reads(one)
+            streams += 1
+            reads += told.reads
+            several += told.several
+            at_once += told.first > FIRST_SHARE * told.tokens
+    return Bursts(reads, several, streams, at_once)
 
 
-def _reads(request: RequestSample) -> Sequence[tuple[int, int]]:
-    """Return chunks and tokens of each read."""
-    out = [(1, request.chunk_tokens[0])]
-    for gap, tokens in zip(request.gaps_ns, request.chunk_tokens[1:], strict=False):
-        if gap == 0:
-            chunks, before = out[-1]
-            out[-1] = (chunks + 1, before + tokens)
-        else:
-            out.append((1, tokens))
-    return out
+class _Reads(NamedTuple):
+    reads: int
+    several: int  # of which with more than one event
+    first: int  # tokens of the first one
+    tokens: int  # of all
+
+
+def _reads(request: RequestSample) -> _Reads:
+    gaps = request.gaps_ns[: len(request.chunk_tokens) - 1]
+    tokens = request.chunk_tokens[: len(gaps) + 1]
+    if 0 not in gaps:  # the usual stream: each event was read alone
+        return _Reads(len(tokens), 0, tokens[0], sum(tokens))
+    begins = [0, *(at for at, gap in enumerate(gaps, 1) if gap != 0), len(tokens)]
+    several = sum(end - begin > 1 for begin, end in pairwise(begins))
+    return _Reads(len(begins) - 1, several, sum(tokens[: begins[1]]), sum(tokens))

@@ -74,8 +74,16 @@ def decode_tok_s(request: RequestSample) -> float:
     return sum(request.chunk_tokens[1:]) / seconds if seconds > 0 else math.nan
 
 
+def _first_ns(request: RequestSample) -> int:
+    return request.sent_ns + (request.ttft_ns or 0)
+
+
+def _last_ns(request: RequestSample) -> int:
+    return _first_ns(request) + sum(request.gaps_ns)
+
+
 def _arrivals(request: RequestSample) -> list[int]:
-    return list(accumulate(request.gaps_ns, initial=request.sent_ns + (request.ttft_ns or 0)))
+    return list(accumulate(request.gaps_ns, initial=_first_ns(request)))
 
 
 def _cumulative(stamps: list[int], counts: list[int], at: float) -> float:
@@ -102,7 +110,7 @@ def common_window(batch: Sequence[RequestSample]) -> CommonWindow | None:
 
 def most_at_once(batch: Sequence[RequestSample]) -> int:
     """Return how many streams sent tokens at the same time at most: what a serialising server reached."""
-    spans = [(stamps[0], stamps[-1]) for stamps in map(_arrivals, batch)]
+    spans = [(_first_ns(request), _last_ns(request)) for request in batch]
     return max(sum(begin <= moment < end for begin, end in spans) for moment, _ in spans)
 
 
@@ -123,7 +131,7 @@ def batches_of(requests: Sequence[RequestSample]) -> list[list[RequestSample]]:
 
 def whole_batch_tok_s(batch: Sequence[RequestSample]) -> float:
     """Return all tokens of a batch by the time from its first request to its last token (ADR 12)."""
-    first, last = min(r.sent_ns for r in batch), max(_arrivals(r)[-1] for r in batch)
+    first, last = min(r.sent_ns for r in batch), max(map(_last_ns, batch))
     return sum(sum(r.chunk_tokens) for r in batch) / ((last - first) / NS_PER_S)
 
 

@@ -66,7 +66,9 @@ def tetragamma(x: ArrayLike) -> Floats:
 
 def _each(one: Callable[..., float], many: Callable[..., Any], *arguments: ArrayLike) -> Floats:
     """Apply *one* to every number of the broadcast arguments, or *many* to the arrays where there are many."""
-    arrays = np.broadcast_arrays(*(np.asarray(argument, dtype=float) for argument in arguments))
+    arrays = [np.asarray(argument, dtype=float) for argument in arguments]
+    if len(arrays) > 1:
+        arrays = list(np.broadcast_arrays(*arrays))
     if arrays[0].size > FEW:
         from scipy import special as scipy  # noqa: PLC0415 - see above
 

@@ -7,11 +7,13 @@ Three pairs know little of their own variance; the other rows of the family know
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lqw.noise.quantiles import digamma, tetragamma, trigamma
+from lqw.noise import quantiles, special
+from lqw.noise.quantiles import digamma, trigamma
 
 __all__ = ["Shrunk", "shrink", "trigamma_inverse"]
 
@@ -43,15 +45,22 @@ class Shrunk:
 def trigamma_inverse(y: Floats) -> Floats:
     """Solve ``ψ'(x) = y`` for y > 0 by Newton's method on 1/ψ' (Smyth 2004, appendix); converges from one side."""
     y = np.asarray(y, dtype=float)
+    # Beyond these ends the iteration loses digits and the asymptotic forms are exact to double precision.
+    inside = np.clip(y, _TINY, _HUGE)
+    x = _newton(float(inside), special) if y.ndim == 0 else _newton(inside, quantiles)
+    return np.asarray(np.where(y > _HUGE, 1.0 / np.sqrt(y), np.where(y < _TINY, 1.0 / y, x)), dtype=float)
+
+
+def _newton(y: Any, gammas: Any) -> Any:
+    """Iterate for one number with functions of one number, or for an array with those of arrays."""
     x = 0.5 + 1.0 / y
     for _ in range(50):
-        tri = trigamma(x)
-        step = tri * (1.0 - tri / y) / tetragamma(x)
-        x = x + step
+        tri = gammas.trigamma(x)
+        step = tri * (1.0 - tri / y) / gammas.tetragamma(x)
+        x += step
         if np.all(np.abs(step) <= 1e-12 * x):
             break
-    # Beyond these ends the iteration loses digits and the asymptotic forms are exact to double precision.
-    return np.asarray(np.where(y > _HUGE, 1.0 / np.sqrt(y), np.where(y < _TINY, 1.0 / y, x)), dtype=float)
+    return x
 
 
 def shrink(s2: Floats, v: Floats, *, sd_floor: float) -> Shrunk:

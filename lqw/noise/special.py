@@ -124,6 +124,7 @@ def _off_zero(value: float) -> float:
     return value if abs(value) > _TINY else _TINY
 
 
+@lru_cache(maxsize=4096)
 def digamma(x: float) -> float:
     """Return ψ(x) for x > 0."""
     shift = 0.0
@@ -134,6 +135,7 @@ def digamma(x: float) -> float:
     return math.log(x) - 1 / (2 * x) - series - shift
 
 
+@lru_cache(maxsize=4096)
 def trigamma(x: float) -> float:
     """Return ψ'(x) for x > 0."""
     shift = 0.0

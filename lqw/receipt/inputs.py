@@ -105,7 +105,7 @@ def plan_of(header: Header, params: Params) -> Plan:
     The params' hash is that of the params as they are recorded, so that a field added to the params later, with a
     default, leaves old receipts as valid as they were.
     """
-    return replace(build_plan(params, header.purpose), params_sha256=sha256_json(header.params))
+    return build_plan(params, header.purpose, params_sha256=sha256_json(header.params))
 
 
 def epoch_of(header: Header, params: Params, starts: Iterable[StartRecord]) -> EpochKey | None:

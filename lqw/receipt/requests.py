@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from lqw.noise.lengthen import lengthened
@@ -34,7 +34,7 @@ def request_problems(
     """
     launches = params.protocol.launches
     pairs = [start for start in starts if isinstance(start, StartRecord)]
-    prompts: dict[tuple[str, int, int, _Key], tuple[str, str]] = {}
+    prompts_of: dict[tuple[str, int, int], dict[_Key, tuple[str, int, str]]] = defaultdict(dict)
     asked: dict[tuple[int, tuple[tuple[str, int], ...]], dict[str, StepSpec]] = {}  # one for all starts alike
     for at, start in enumerate(starts):
         where = f"{name}.{at}"
@@ -50,18 +50,19 @@ def request_problems(
         if alike not in asked:
             asked[alike] = {step.step_id: step for step in launches[start.launch].repeated(must).steps}
         steps = asked[alike]
-        yield from _complete(where, start, steps)
+        keys = [_key(request) for request in start.requests]
+        yield from _complete(where, start, keys, steps)
         yield from _routes(where, start, steps)
-        for number, request in enumerate(start.requests):
+        prompts = prompts_of[start.model, start.pair, start.launch]
+        for number, (request, key) in enumerate(zip(start.requests, keys, strict=True)):
             step = steps.get(request.step)
             if step is not None:
                 for field, recorded, wanted in _wrong(request, step):
                     yield Problem(f"{where}.requests.{number}.{field}", recorded, wanted)
-            key = (start.model, start.pair, start.launch, _key(request))
-            other, sha256 = prompts.setdefault(key, (f"{where}.requests.{number}", request.prompt_sha256))
+            first, other, sha256 = prompts.setdefault(key, (where, number, request.prompt_sha256))
             if sha256 != request.prompt_sha256:
                 field = f"{where}.requests.{number}.prompt_sha256"
-                yield Problem(field, request.prompt_sha256, f"{sha256} (as {other})")
+                yield Problem(field, request.prompt_sha256, f"{sha256} (as {first}.requests.{other})")
 
 
 def _key(request: RequestSample) -> _Key:
@@ -85,21 +86,27 @@ def _planned(key: _Key, steps: Mapping[str, StepSpec]) -> bool:
     return repeat < (step.warmups if role == "warmup" else step.repeats)
 
 
-def _complete(where: str, start: StartRecord | BatchStart, steps: Mapping[str, StepSpec]) -> Iterator[Problem]:
-    got = Counter(_key(request) for request in start.requests)
-    for key, count in got.items():
-        if count > 1:
-            yield Problem(f"{where}.requests", f"{_name(key)} stands {count} times", "once")
-        elif not _planned(key, steps):
-            yield Problem(f"{where}.requests", f"{_name(key)} was measured", "it was not planned")
+def _complete(
+    where: str, start: StartRecord | BatchStart, keys: Sequence[_Key], steps: Mapping[str, StepSpec]
+) -> Iterator[Problem]:
+    got = set(keys)
+    sound = len(got) == len(keys) and all(_planned(key, steps) for key in keys)
+    if not sound:
+        for key, count in Counter(keys).items():
+            if count > 1:
+                yield Problem(f"{where}.requests", f"{_name(key)} stands {count} times", "once")
+            elif not _planned(key, steps):
+                yield Problem(f"{where}.requests", f"{_name(key)} was measured", "it was not planned")
     if start.failure is not None or any(request.failure for request in start.requests):
         return
-    for step in steps.values():
-        # Lazily and only the first: a plan may ask for far more than a document holds.
-        missing = next((key for key in _due(step) if key not in got), None)
-        if missing is not None:
-            yield Problem(f"{where}.requests", f"{_name(missing)} is not there", "it was planned")
-    primed = {key[0] for key in got if key[1] == "prime"}
+    primed = {key[0] for key in keys if key[1] == "prime"}
+    due = sum(step.streams * (step.warmups + step.repeats) for step in steps.values())
+    if not sound or sum(key[1] != "prime" for key in keys) != due:  # else all that stands was due, and nothing twice
+        for step in steps.values():
+            # Lazily and only the first: a plan may ask for far more than a document holds.
+            missing = next((key for key in _due(step) if key not in got), None)
+            if missing is not None:
+                yield Problem(f"{where}.requests", f"{_name(missing)} is not there", "it was planned")
     for name in sorted(name for name, step in steps.items() if step.kind == "cached" and name not in primed):
         yield Problem(f"{where}.requests", f"{name} was never primed", "a cached step primes first")
 
@@ -130,54 +137,55 @@ def _name(key: _Key) -> str:
     return f"{key[0]} {key[1]} {key[2]}, stream {key[3]}"
 
 
-def _wrong(request: RequestSample, step: StepSpec) -> Iterator[_Wrong]:
-    """Yield what contradicts the plan, or, where the sample claims no failure, itself."""
+def _wrong(request: RequestSample, step: StepSpec) -> list[_Wrong]:
+    """Return what contradicts the plan, or, where the sample claims no failure, itself."""
+    out: list[_Wrong] = []
     extension = step.kind == "cached" and request.role != "prime"
     wanted = step.prompt_tokens + (step.suffix_tokens if extension else 0)
     if request.prompt_tokens != wanted:
-        yield "prompt_tokens", request.prompt_tokens, wanted
+        out.append(("prompt_tokens", request.prompt_tokens, wanted))
     if request.want_tokens != (1 if request.role == "prime" else step.output_tokens):
-        yield "want_tokens", request.want_tokens, step.output_tokens
-    if request.failure is not None:
-        return
-    yield from _stamps(request)
-    yield from _counts(request, step, extension=extension)
+        out.append(("want_tokens", request.want_tokens, step.output_tokens))
+    if request.failure is None:
+        _stamps(request, out)
+        _counts(request, step, out, extension=extension)
+    return out
 
 
-def _stamps(request: RequestSample) -> Iterator[_Wrong]:
+def _stamps(request: RequestSample, out: list[_Wrong]) -> None:
     """Check the time: a first token came, gaps do not run backwards, the end is not before the last token."""
     ttft, gaps, end = request.ttft_ns, request.gaps_ns, request.end_ns
     if ttft is None:
-        yield "ttft_ns", None, "a first token: the request claims no failure"
+        out.append(("ttft_ns", None, "a first token: the request claims no failure"))
         return
     last = request.sent_ns + ttft + sum(gaps)
     if ttft <= 0:
-        yield "ttft_ns", ttft, "above 0"
+        out.append(("ttft_ns", ttft, "above 0"))
     if gaps and min(gaps) < 0:
-        yield "gaps_ns", min(gaps), "at least 0"
+        out.append(("gaps_ns", min(gaps), "at least 0"))
     if end is None or end < last:
-        yield "end_ns", end, f"at least {last}, when the last token came"
+        out.append(("end_ns", end, f"at least {last}, when the last token came"))
 
 
-def _counts(request: RequestSample, step: StepSpec, *, extension: bool) -> Iterator[_Wrong]:
+def _counts(request: RequestSample, step: StepSpec, out: list[_Wrong], *, extension: bool) -> None:
     """Check the counts: tokens by chunks and by the server's timings, reuse, status."""
     tokens, timings = request.chunk_tokens, request.timings
     chunks, total = len(tokens), sum(tokens)
     if len(request.gaps_ns) != chunks - 1:
-        yield "gaps_ns", f"{len(request.gaps_ns)} gaps", f"{chunks - 1} of {chunks} chunks"
+        out.append(("gaps_ns", f"{len(request.gaps_ns)} gaps", f"{chunks - 1} of {chunks} chunks"))
     # Chunks may tell of fewer tokens than came: text waits for a whole character. Never of more.
     if total > request.want_tokens:
-        yield "chunk_tokens", f"{total} tokens", f"at most {request.want_tokens}"
+        out.append(("chunk_tokens", f"{total} tokens", f"at most {request.want_tokens}"))
     if tokens and min(tokens) <= 0:
-        yield "chunk_tokens", min(tokens), "above 0"
+        out.append(("chunk_tokens", min(tokens), "above 0"))
     if request.status != OK:
-        yield "status", request.status, OK
+        out.append(("status", request.status, OK))
     told = None if timings is None else timings.predicted_n
     if told is not None and told != request.want_tokens:
-        yield "timings.predicted_n", told, request.want_tokens
+        out.append(("timings.predicted_n", told, request.want_tokens))
     reused, least = (0 if timings is None else timings.cache_n or 0), step.prompt_tokens - REUSE_SLACK
     if extension:
         if reused < least:
-            yield "timings.cache_n", reused, f"at least {least}: the row is a cached one"
+            out.append(("timings.cache_n", reused, f"at least {least}: the row is a cached one"))
     elif step.kind != "cached" and reused != 0:
-        yield "timings.cache_n", reused, "0: nothing may be reused"
+        out.append(("timings.cache_n", reused, "0: nothing may be reused"))

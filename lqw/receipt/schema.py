@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints
 
 from lqw.outcomes import Outcome
 from lqw.ratchet.epoch import EpochKey
-from lqw.samples import Batch, BesideRecord, Header, IdentityRecord, Record, Several, StartRecord
+from lqw.samples import Batch, BesideRecord, Header, IdentityRecord, Named, Record, Several, StartRecord
 
 __all__ = ["SCHEMA", "EarlierAttempt", "Receipt", "RunFacts", "Sources"]
 
@@ -28,7 +28,7 @@ class EarlierAttempt(Record):
 
     attempt: int = Field(ge=1, description="number of that attempt, from 1")
     sha256: Sha256 = Field(description="sha256 of that attempt's receipt file")
-    outcome: Outcome = Field(description="what it said")
+    outcome: Named[Outcome] = Field(description="what it said")
 
 
 class RunFacts(Record):

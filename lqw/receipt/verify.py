@@ -8,6 +8,7 @@ derived part compared → files and attempts that lie beside the receipt. Whatev
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from pathlib import Path
@@ -120,7 +121,7 @@ def verify_receipt(source: Path | str | bytes, *, find: Find | None = None) -> V
         return _invalid([Problem("(document)", err.message, "a receipt", "parse")], sha256)
     try:
         document, came_by = lifted(document)
-        receipt = Receipt.model_validate_json(canonical_bytes(document) if came_by else data)
+        receipt = _typed(document, canonical_bytes(document) if came_by else data, canonical=canonical)
     except IntegrityError as err:
         return _invalid([*problems, Problem("schema", err.message, SCHEMA, "schema")], sha256)
     except ValidationError as err:
@@ -215,6 +216,18 @@ def object_bytes(members: Mapping[str, bytes]) -> bytes:
     """Return the canonical form of an object from those of its members, so that each is written only once."""
     ordered = sorted(members, key=lambda key: key.encode("utf-16-be"))
     return b"{" + b",".join(members[key] for key in ordered) + b"}"
+
+
+def _typed(document: dict[str, Any], data: bytes, *, canonical: bool) -> Receipt:
+    """Return the typed form of a document, whose bytes *data* are; ValidationError where it has none.
+
+    The bytes have the word. What was read of canonical ones is the same value, and need not be read a second time: no
+    field takes from it what it refuses in JSON.
+    """
+    if canonical:
+        with suppress(ValidationError):
+            return Receipt.model_validate(document)
+    return Receipt.model_validate_json(data)
 
 
 def _typed_problems(err: ValidationError) -> Iterator[Problem]:

@@ -71,13 +71,25 @@ def dispersion(data: Mapping[RowId, RowData], policy: Policy, purpose: Purpose) 
     the finding therefore blocks.
     """
     out = []
-    for row, pairs in data.items():
-        sd = float(np.std(pairs.d, ddof=1))
+    for row, sd in _scatter(data).items():
         if sd > policy.margin:
             text = f"{row}: pairs scatter by {percent(sd)} (SD), more than the margin of {percent(policy.margin)}"
             finding = _flag("dispersion", row, text, {"sd": sd})
             out.append(finding.model_copy(update={"effect": "undecided"}) if purpose is Purpose.ADOPT else finding)
     return out
+
+
+def _scatter(data: Mapping[RowId, RowData]) -> dict[RowId, float]:
+    """Return the SD of each row's pairs; rows of as many pairs are one array."""
+    alike: dict[int, list[RowId]] = defaultdict(list)
+    for row, pairs in data.items():
+        alike[len(pairs.d)].append(row)
+    found = {
+        row: sd
+        for rows in alike.values()
+        for row, sd in zip(rows, np.std([data[row].d for row in rows], axis=-1, ddof=1).tolist(), strict=True)
+    }
+    return {row: found[row] for row in data}
 
 
 def bimodality(data: Mapping[RowId, RowData], policy: Policy) -> list[GuardFinding]:
@@ -88,9 +100,9 @@ def bimodality(data: Mapping[RowId, RowData], policy: Policy) -> list[GuardFindi
     out = []
     for row, pairs in data.items():
         for arm, values in ((Arm.SUBJECT, pairs.subject), (Arm.COMPARATOR, pairs.comparator)):
-            logs = np.sort(np.log(values))
-            if len(logs) < MIN_POINTS:
+            if len(values) < MIN_POINTS:
                 continue
+            logs = np.sort(np.log(values))
             gaps = np.diff(logs)
             at = int(np.argmax(gaps))
             rest = float(logs[-1] - logs[0] - gaps[at])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from lqw.metrics.checks import ALONE, SATURATED_SHARE, STREAMED, bursts_of, clocks_of, timed_of
@@ -21,9 +22,19 @@ if TYPE_CHECKING:
 __all__ = ["bursts", "client_error", "clocks"]
 
 
-def _mine(row: RowId, pairs: RowData, starts: Sequence[StartRecord], arm: Arm) -> Iterator[StartRecord]:
+_ByArm = dict[tuple[str, Arm], list["StartRecord"]]
+
+
+def _by_arm(starts: Sequence[StartRecord]) -> _ByArm:
+    out: _ByArm = defaultdict(list)
+    for start in starts:
+        out[start.model, start.arm].append(start)
+    return out
+
+
+def _mine(row: RowId, pairs: RowData, starts: _ByArm, arm: Arm) -> Iterator[StartRecord]:
     """Yield the starts of an arm that the row was judged by."""
-    return (one for one in starts if (one.model, one.arm) == (row.model, arm) and one.pair in pairs.pairs)
+    return (one for one in starts.get((row.model, arm), ()) if one.pair in pairs.pairs)
 
 
 def clocks(data: Mapping[RowId, RowData], starts: Sequence[StartRecord]) -> list[GuardFinding]:
@@ -32,10 +43,10 @@ def clocks(data: Mapping[RowId, RowData], starts: Sequence[StartRecord]) -> list
     What lies between them is a queue, a cache that is saved for the request before (PITFALLS 18), a tokenizer, a proxy.
     Engines that tell no such time are not looked at.
     """
-    out = []
+    out, mine = [], _by_arm(starts)
     for row, pairs in data.items():
         for arm in Arm if row.kind.step in ALONE else ():
-            found = clocks_of(timed_of(row, _mine(row, pairs, starts, arm)))
+            found = clocks_of(timed_of(row, _mine(row, pairs, mine, arm)))
             if found.parted:
                 numbers = {"parted": float(found.parted), "asked": float(found.asked), "worst_ms": found.worst_ms}
                 out.append(_flag("clock", str(row), f"{row}: {arm}: {found}", numbers))
@@ -44,10 +55,10 @@ def clocks(data: Mapping[RowId, RowData], starts: Sequence[StartRecord]) -> list
 
 def bursts(data: Mapping[RowId, RowData], starts: Sequence[StartRecord]) -> list[GuardFinding]:
     """Flag rows of streams whose tokens came several in a read: what was timed is then a buffer, not the engine."""
-    out = []
+    out, mine = [], _by_arm(starts)
     for row, pairs in data.items():
         for arm in Arm if row.kind.step in STREAMED else ():
-            found = bursts_of(timed_of(row, _mine(row, pairs, starts, arm)))
+            found = bursts_of(timed_of(row, _mine(row, pairs, mine, arm)))
             if found.seen:
                 numbers = {
                     "several": float(found.several),

@@ -116,7 +116,8 @@ def test_a_look_never_calls_canonical_what_is_not(value, data):
     [
         '"\\u0041"', '"\\/"', '"\\u000a"', '"\\u001F"', '"\\ud83d\\ude00"', "-0", "[-0,1]", "1.0", "1E5", "1e-05", "0.00001e1",
         "9007199254740993", "[ 1]", "[1]\n", "\ufeff1", '{"b":1,"a":2}', '{"\ufb33":1,"\U0001f600":2}', "[" * 65 + "]" * 65,
-        '"' + "x" * (MAX_STRING + 1) + '"', '"' + '\\"' * (MAX_STRING + 1) + '"',
+        '"' + "x" * (MAX_STRING + 1) + '"', '"' + '\\"' * (MAX_STRING + 1) + '"', "1e16", "[1.5e300]", "[-9007199254740992]",
+        "[" * 40 + '"' + "]" * 40 + '",' + "[" * 40 + "]" * 80, "[" * 65 + '"","]","","["' + "]" * 65,
     ],
 )  # fmt: skip
 def test_what_is_not_canonical_is_seen(text):
@@ -124,8 +125,12 @@ def test_what_is_not_canonical_is_seen(text):
 
 
 @pytest.mark.parametrize(
-    "text", ['"\\b\\u001f\\\\\\""', "[[{}],{}]", "1e-7", "[0.000001,1e+21,-5,0]", "[" * 64 + "]" * 64, '"\x7fé😀"']
-)
+    "text",
+    [
+        '"\\b\\u001f\\\\\\""', "[[{}],{}]", "1e-7", "[0.000001,-5,0]", "[" * 64 + "]" * 64, '"\x7fé😀"',
+        '["1.0,","e16]",{"[{":"\\"}]"},"",1.5e-15]', "[9007199254740991]",
+    ],
+)  # fmt: skip
 def test_what_is_canonical_is_seen(text):
     assert loads_canonical(text.encode()) == (json.loads(text), True)
 
