@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lqw.errors import UsageError
+from lqw.errors import LqwError, UsageError
 from lqw.params import HostSpec
 from lqw.params.loading import parse_text
 from lqw.receipt.signing import verify_signed
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["stored_receipts", "verify_many"]
 
 ALONE = 8  # up to here starting processes costs more than it saves
+SHARES = 4  # of each process: the last ones to end keep the others waiting no longer than a share takes
 
 
 def stored_receipts(repository: Path | str) -> list[Path]:
@@ -72,14 +74,26 @@ def verify_many(
     ------
     UsageError
         A path is no file.
+    LqwError
+        A process was ended from outside: no verdict on any of them.
     """
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     workers = processes or (1 if len(paths) <= ALONE else min(usable, len(paths)))
     one = partial(_slim, params=params)
     if workers == 1:
         return [(path, one(path)) for path in paths]
-    with ProcessPoolExecutor(workers) as pool:
-        return list(zip(paths, pool.map(one, paths, chunksize=max(1, len(paths) // (workers * 4))), strict=True))
+    done: list[tuple[Path, Verification]] = []
+    share = max(1, len(paths) // (workers * SHARES))
+    try:
+        with ProcessPoolExecutor(workers) as pool:
+            done.extend(zip(paths, pool.map(one, paths, chunksize=share), strict=True))
+    except BrokenProcessPool as err:
+        lost = paths[len(done) : len(done) + workers * share]
+        raise LqwError(
+            f"{', '.join(map(str, lost))}: the process that judged one of these was ended from outside",
+            remedy="see whether memory ran out, and judge them one by one: lqw verify FILE",
+        ) from err
+    return done
 
 
 def _slim(path: Path, params: Path | None) -> Verification:
