@@ -133,6 +133,7 @@ class StepFacts(Record):
     path: str = Field(max_length=200)  # the HTTP route of its requests; empty: not asked, the engine has no such route
     used_gpu: bool | None = None  # None: on a processor, or nothing tells
     said: str = Field(default="", max_length=400)  # by what that is known, or why it was not asked
+    formed: int | None = Field(default=None, ge=1)  # of many streams: the largest batch, by the engine's log
     unstreamed: Unstreamed | None = None  # beside a decode step, where streams are dear
 
 

@@ -144,13 +144,14 @@ def ask_launch(site: Site, asker: Asker, launch: LaunchSpec, found: Found) -> No
                 found.steps.append(unasked(running.engine, step))
                 continue
             site.progress({"event": "step", "step": step.step_id})
+            mark = running.log_mark()
             for samples in run_step(asker, step):
                 found.requests += samples
                 lost = next((sample.failure for sample in samples if sample.failure), None)
                 if lost is not None:
                     found.failure = running.died(lost)
             if found.failure is None:
-                found.steps.append(step_facts(asker, step, unstreamed=site.unstreamed(running)))
+                found.steps.append(step_facts(asker, step, mark=mark, unstreamed=site.unstreamed(running)))
                 found.failure = not_offloaded(found.steps[-1])
             if found.failure is not None:
                 break

@@ -17,22 +17,26 @@ if TYPE_CHECKING:
 __all__ = ["not_offloaded", "step_facts", "unasked"]
 
 
-def step_facts(asker: Asker, step: StepSpec, *, unstreamed: bool) -> StepFacts:
+def step_facts(asker: Asker, step: StepSpec, *, mark: int, unstreamed: bool) -> StepFacts:
     """Return the facts of a step whose requests are over.
 
     Parameters
     ----------
     asker : Asker
     step : StepSpec
+    mark : int
+        Of the log (:meth:`lqw.engines.running.RunningEngine.log_mark`), before the step.
     unstreamed : bool
         Whether a decode step is answered without streaming too.
     """
+    formed = asker.running.formed(mark) if step.kind == "agg" else None
     used, said = asker.running.used_gpu()
     return StepFacts(
         step=step.step_id,
         path=asker.request(step.kind, asker.asked(step, "timed", 0), stream=True).path,
         used_gpu=used,
         said=said,
+        formed=formed,
         unstreamed=_unstreamed(asker, step) if unstreamed and step.kind == "decode" else None,
     )
 

@@ -133,6 +133,11 @@ class Adapter:
         del log
         return None
 
+    def formed(self, log: str) -> int | None:
+        """Return None: its log does not tell."""
+        del log
+        return None
+
     def used_gpu(self, control: Control, log: str) -> tuple[bool | None, str]:
         """Return None: it says nothing of it; its memory on the GPU does."""
         del control, log

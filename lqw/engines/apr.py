@@ -221,6 +221,10 @@ class Apr(Adapter):
         """Return the position the last prefill began at; a CPU server does not say."""
         return apr_log.reused_tokens(log)
 
+    def formed(self, log: str) -> int | None:
+        """Return the largest batch; None on a processor and for completions, which queue for a lock."""
+        return max(apr_log.batches(log), default=None)
+
     def used_gpu(self, control: Control, log: str) -> tuple[bool | None, str]:
         """Return what an answer of one token says (``used_gpu``; streams have no such word), /health and the log."""
         said = control.post(ROUTE, encoded({"model": "m", "prompt": "a", "max_tokens": 1, "temperature": 0.0}))

@@ -257,6 +257,10 @@ class Engine(Protocol):
         """Return how many prompt tokens the engine reused, from the *log* of one request; None: told elsewhere."""
         ...
 
+    def formed(self, log: str) -> int | None:
+        """Return how many requests the largest batch of *log* held, where the engine says it; None: it does not."""
+        ...
+
     def used_gpu(self, control: Control, log: str) -> tuple[bool | None, str]:
         """Return whether the GPU serves it now, and by what word of its own; None: it has no such word."""
         ...

@@ -156,12 +156,16 @@ class RunningEngine:
             return blank.model_copy(update={"failure": self._explain(err.failure)})
 
     def log_mark(self) -> int:
-        """Return how long the log is now, to be passed to :meth:`cached_tokens`, bytes."""
+        """Return how long the log is now, to be passed to :meth:`cached_tokens` and :meth:`formed`, bytes."""
         return self.log_path.stat().st_size
 
     def cached_tokens(self, mark: int) -> int | None:
         """Return how many prompt tokens the log since *mark* says were reused, or None where it says nothing."""
         return self.engine.cached_tokens(self._log_since(mark))
+
+    def formed(self, mark: int) -> int | None:
+        """Return how many requests the largest batch held by the log since *mark*, or None where it says nothing."""
+        return self.engine.formed(self._log_since(mark))
 
     def used_gpu(self) -> tuple[bool | None, str]:
         """Return whether the GPU serves it now, and by what that is known; ask while no request is in flight.

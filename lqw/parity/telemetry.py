@@ -14,6 +14,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from lqw.engines.apr_log import batches
 from lqw.engines.control import Control, ControlError
 from lqw.parity.bands import formed_by
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["Formed", "LlamaTelemetry", "LogTelemetry", "Telemetry", "formed_of", "parse_counters", "parse_log"]
 
 POLL_S = 0.01
-_BATCH = re.compile(r"^\[PMAT-044\] Batch m=(\d{1,6}) done\b", re.MULTILINE)
 _COUNTER = re.compile(r"^llamacpp:(n_decode_total|n_busy_slots_per_decode)\s+([0-9.eE+]+)\s*$", re.MULTILINE)
 
 
@@ -126,10 +126,10 @@ class LlamaTelemetry:
 
 def parse_log(text: str) -> Formed:
     """Return the largest ``Batch m=N done`` of a piece of apr's log."""
-    batches = [int(number) for number in _BATCH.findall(text)]
-    if not batches:
+    formed = batches(text)
+    if not formed:
         return Formed(None, "the log has no line '[PMAT-044] Batch m=N done': no batch scheduler ran")
-    return Formed(max(batches), f"{len(batches)} batches in the log, largest m={max(batches)}", sum(batches))
+    return Formed(max(formed), f"{len(formed)} batches in the log, largest m={max(formed)}", sum(formed))
 
 
 class LogTelemetry:

@@ -37,7 +37,7 @@ def asked_lines(facts: Facts) -> list[tuple[str, ...]]:
         found = [one for one in facts.steps if one.model == row.model and one.facts.step == _step_of(row)]
         if found:
             paths = [_paths([one for one in found if one.arm is arm]) for arm in (Arm.SUBJECT, Arm.COMPARATOR)]
-            out.append((str(row), _route(found), *paths, _offload(found)))
+            out.append((str(row), _route(found) + _formed(row, found), *paths, _offload(found)))
     return out
 
 
@@ -47,6 +47,18 @@ def _paths(found: Sequence[AskedStep]) -> str:
 
 def _route(found: Sequence[AskedStep]) -> str:
     return "chat" if any("/chat/" in one.facts.path for one in found) else "completion"
+
+
+def _formed(row: RowId, found: Sequence[AskedStep]) -> str:
+    """Return the batches that each arm's own log says formed, the largest of each start; nothing where none tells."""
+    out = ""
+    for arm in Arm:
+        told = sorted({one.facts.formed for one in found if one.arm is arm and one.facts.formed is not None})
+        if told:
+            most = f"{told[0]} to {told[-1]}" if len(told) > 1 else str(told[0])
+            queue = ", a queue" if told[-1] == 1 and row.size != 1 else ""
+            out += f"; {arm}'s largest batch by its log: {most}{queue}"
+    return out
 
 
 def _offload(found: Sequence[AskedStep]) -> str:

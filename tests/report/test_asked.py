@@ -73,6 +73,28 @@ def test_each_row_has_its_route_both_paths_and_its_proof(facts):
     assert f"{MODEL}/rss_peak" not in lines
 
 
+@pytest.mark.parametrize(
+    ("by_pair", "streams", "said"),
+    [
+        ({1: 3, 2: 4, 3: 4}, 4, "chat; subject's largest batch by its log: 3 to 4"),
+        ({1: 1, 2: 1, 3: 1}, 4, "chat; subject's largest batch by its log: 1, a queue"),
+        ({}, 4, "chat"),
+        ({1: 1, 2: 1, 3: 1}, 1, "completion; subject's largest batch by its log: 1"),  # one stream is no queue
+    ],
+)
+def test_a_queue_is_told_from_a_batch_by_the_engines_own_log(made, tmp_path, by_pair, streams, said):
+    name = f"agg@{streams}"
+
+    def change(start, steps):
+        formed = by_pair.get(start.pair) if start.arm is Arm.SUBJECT else None
+        return {"steps": [one.model_copy(update={"formed": formed}) if one.step == name else one for one in steps]}
+
+    path = tmp_path / "1.1.0.json"
+    path.write_bytes(resealed(_receipt(made, change)))
+    assert verify_receipt(path).problems == ()
+    assert {line[0]: line[1] for line in asked_lines(gather_receipt(path))}[f"{MODEL}/{name}"] == said
+
+
 def test_decoding_without_a_stream_stands_beside_the_row(facts):
     ((model, streamed, ratio, subject, comparator),) = unstreamed_lines(facts)
     assert (model, ratio, subject, comparator) == (MODEL, "0.50×", "200 tok/s", "400 tok/s")
