@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lqw.canonical import loads_strict
+from lqw.canonical import loads_canonical
 from lqw.errors import IntegrityError
 from lqw.receipt.inputs import params_of
 from lqw.receipt.store import BASELINE, REFERENCE
@@ -45,7 +45,7 @@ def batch_findings(tree: Tree, changes: Sequence[Change], store: str, receipt: R
     begun: dict[str, str] = {}  # by run: the first file that says so
     for path, data in _versions(tree, changes, store, binary):
         try:
-            run_id = _begun_by(loads_strict(data, name=path), path, binary)
+            run_id = _begun_by(loads_canonical(data, name=path)[0], path, binary)
         except IntegrityError as err:
             yield invalid("batch", f"{path}: names this program, and is neither receipt nor claim: {err.message}", host)
             continue

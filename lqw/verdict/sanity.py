@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,11 +41,15 @@ def drift(data: Mapping[RowId, RowData], starts: Sequence[StartRecord], policy: 
     where: dict[tuple[str, int], list[int]] = defaultdict(list)
     for start in starts:
         where[start.model, start.pair].append(start.position)
-    out = []
+    out, places = [], {}
     for row, pairs in data.items():
         if len(pairs.d) < MIN_POINTS:
             continue
-        at = np.array([np.mean(where[row.model, pair]) for pair in pairs.pairs])
+        place = (row.model, pairs.pairs)
+        if place not in places:
+            mine = [where[row.model, pair] for pair in pairs.pairs]
+            places[place] = np.array([sum(positions) / len(positions) for positions in mine])
+        at = places[place]
         slope, low, high = theil_sen(at, np.array(pairs.d))
         total = float(slope * (at.max() - at.min()))
         if (low > 0 or high < 0) and abs(total) > policy.margin / 2:
@@ -55,13 +60,20 @@ def drift(data: Mapping[RowId, RowData], starts: Sequence[StartRecord], policy: 
 
 def theil_sen(x: Floats, y: Floats) -> tuple[float, float, float]:
     """Return the median of all pairwise slopes of *y* on *x* and its 99 % interval (Sen 1968)."""
-    i, j = np.triu_indices(len(x), k=1)
-    slopes = np.sort((y[j] - y[i]) / (x[j] - x[i]))
     n = len(x)
+    i, j = _each_pair(n)
+    slopes = np.sort((y[j] - y[i]) / (x[j] - x[i]))
     width = float(norm_isf(DRIFT_LEVEL / 2)) * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
     low = max(round((len(slopes) - width) / 2) - 1, 0)
     high = min(round((len(slopes) + width) / 2), len(slopes) - 1)
-    return float(np.median(slopes)), float(slopes[low]), float(slopes[high])
+    half = len(slopes) // 2
+    median = slopes[-1] if np.isnan(slopes[-1]) else (slopes[half] + slopes[-half - 1]) / 2  # what is none sorts last
+    return float(median), float(slopes[low]), float(slopes[high])
+
+
+@lru_cache(maxsize=16)
+def _each_pair(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    return np.triu_indices(n, k=1)
 
 
 def dispersion(data: Mapping[RowId, RowData], policy: Policy, purpose: Purpose) -> list[GuardFinding]:
