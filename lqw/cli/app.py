@@ -41,7 +41,7 @@ COMMANDS = {
 }
 """Command → its module of :mod:`lqw.cli`. There a function of the command's name is it; else ``app`` is, a group."""
 
-_FEW_ROUNDS = (100_000, 20, 50)  # documents are large, and live as long as the process: seven in a hundred of its time
+FEW_ROUNDS = (100_000, 20, 50)  # documents are large, and live as long as the process: seven in a hundred of its time
 
 
 def app_of(name: str | None) -> typer.Typer:
@@ -116,7 +116,7 @@ def main() -> None:
     them takes longer than judging a small one.
     """
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    gc.set_threshold(*_FEW_ROUNDS)
+    gc.set_threshold(*FEW_ROUNDS)
     guard()
     status = run()
     if sys.argv[1:2] == ["verify"]:  # all is said and written; taking every object apart would take a tenth of the time

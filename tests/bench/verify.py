@@ -1,5 +1,6 @@
 """``lqw verify`` against a bare Python that reads and hashes the same file; ``make bench`` writes docs/benchmarks/verify.md."""
 
+import gc
 import itertools
 import os
 import platform
@@ -9,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+from lqw.cli.app import FEW_ROUNDS
 from lqw.release.many import verify_many
 from lqw.testing.receipts import adopt_floor, gate_receipt
 from lqw.testing.synthetic import synthetic_params
@@ -60,7 +62,7 @@ def _line(what, path, ours, bare):
 
 
 def _many(what, paths, bare):
-    """Measure receipts a second by one process and by every processor; no answer is remembered.
+    """Return a line: receipts a second by one process and by every processor; no answer is remembered.
 
     *bare* is the time of a bare Python for one of them.
     """
@@ -80,6 +82,7 @@ def _many(what, paths, bare):
 def page(place):
     """Measure; return the page."""
     load = os.getloadavg()[0]
+    gc.set_threshold(*FEW_ROUNDS)  # as the command does
     scratch = Scratch(place / "release", more_models=29).begin().adopt()
     scratch.release("1.1.0")
     large = scratch.measure("1.1.0")
