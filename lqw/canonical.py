@@ -41,8 +41,8 @@ MAX_INTEGER = 2**53 - 1  # beyond it two JSON readers may disagree about a numbe
 _POINT_ZERO = re.compile(rb"\.0[],}]")
 _ESCAPED = re.compile(rb"\\.")
 _STRING = re.compile(rb'"[^"]*"')
-_EXPONENT = re.compile(rb"e([-+]?)([0-9]+)[],}]")
-_LEAST_POWER = {b"-": 7, b"+": 21, b"": math.inf}  # ECMA-262, Number::toString
+_EXPONENT = re.compile(rb"e[-+]?+[0-9]++[],}]")
+_WRITTEN_OUT = range(-6, 21)  # powers that ECMA-262, Number::toString, gives no exponent
 _MILLIONTHS = re.compile(rb"e-6(?=[],}])")
 _MILLIONTH = re.compile(rb"(-?)(\d)(?:\.(\d+))?")
 _ROUND = bytes.maketrans(b"{}", b"[]")
@@ -279,7 +279,8 @@ def _numbers_are_plain(data: bytes) -> bool:
     """Return whether no number ends in ``.0``, nor has an exponent where ECMAScript writes it out or with a sign."""
     if _POINT_ZERO.search(data):
         return False
-    return all(int(power) >= _LEAST_POWER[sign] for sign, power in _EXPONENT.findall(data))
+    powers = [found[1:-1] for found in _EXPONENT.findall(data)]
+    return all(power[:1] in b"-+" and int(power) not in _WRITTEN_OUT for power in powers)
 
 
 def read_json(path: Path | str) -> Any:
