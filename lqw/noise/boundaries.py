@@ -44,6 +44,7 @@ _STEPS = 50  # of Newton's method; ten suffice
 _FAR = 40.0  # no double tells a tail beyond it from none
 
 
+@lru_cache(maxsize=64)
 def row_alpha(alpha: float, m: int) -> float:
     """Return the level of one row that holds a gate of *m* independent rows at *alpha*: ``1 − (1−α)^{1/m}``."""
     return float(-np.expm1(np.log1p(-alpha) / m))

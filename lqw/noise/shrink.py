@@ -80,19 +80,26 @@ def shrink(s2: Floats, v: Floats, *, sd_floor: float) -> Shrunk:
     One row alone has no family: d0 = 0, so its own variance stands with its own degrees of freedom. Variances below
     the floor count as the floor when the prior is fitted, so that a constant memory row does not make ``ln s²`` −∞.
     """
-    s2, v = np.broadcast_arrays(np.asarray(s2, dtype=float), np.asarray(v, dtype=float))
+    s2, v = np.asarray(s2, dtype=float), np.asarray(v, dtype=float)
+    if s2.shape != v.shape:
+        s2, v = np.broadcast_arrays(s2, v)
     known = v > 0
+    all_known = bool(known.all())
+
+    def where_known(value: Floats, other: float) -> Floats:
+        return value if all_known else np.where(known, value, other)
+
     count = known.sum(axis=-1)
-    half = np.where(known, v, 2.0) / 2
-    e = np.log(np.maximum(np.where(known, s2, 1.0), sd_floor**2)) - digamma(half) + np.log(half)
-    e = np.where(known, e, 0.0)
+    half = where_known(v, 2.0) / 2
+    e = np.log(np.maximum(where_known(s2, 1.0), sd_floor**2)) - digamma(half) + np.log(half)
+    e = where_known(e, 0.0)
     few = np.maximum(count, 1)
     mean = e.sum(axis=-1) / few
-    spread = np.where(known, (e - mean[..., None]) ** 2, 0.0).sum(axis=-1) / np.maximum(count - 1, 1)
-    excess = spread - np.where(known, trigamma(half), 0.0).sum(axis=-1) / few
+    spread = where_known((e - mean[..., None]) ** 2, 0.0).sum(axis=-1) / np.maximum(count - 1, 1)
+    excess = spread - where_known(trigamma(half), 0.0).sum(axis=-1) / few
 
-    total = np.where(known, v, 0.0).sum(axis=-1)
-    pooled = np.where(known, v * s2, 0.0).sum(axis=-1) / np.maximum(total, 1.0)
+    total = where_known(v, 0.0).sum(axis=-1)
+    pooled = where_known(v * s2, 0.0).sum(axis=-1) / np.maximum(total, 1.0)
     finite = excess > 0
     half_d0 = trigamma_inverse(np.where(finite, excess, 1.0))
     d0 = np.where(finite, 2 * half_d0, np.inf)

@@ -58,7 +58,10 @@ def find_signers(path: Path | str, params: Path | str | None = None) -> Signers 
     UsageError
         *params* was named and has neither.
     """
-    repository = repository_of(path)
+    return _signers(repository_of(path), params)
+
+
+def _signers(repository: Path | None, params: Path | str | None) -> Signers | None:
     folder = Path(params) if params is not None else None if repository is None else repository / "params"
     if folder is not None and ((folder / POLICY).is_file() or (folder / SIGNERS).is_dir()):
         return load_signers(folder)
@@ -70,9 +73,11 @@ def find_signers(path: Path | str, params: Path | str | None = None) -> Signers 
 
 def verify_signed(path: Path | str, params: Path | str | None = None) -> Verification:
     """Verify a receipt file and the signatures beside it; arguments and errors as :func:`find_signers`."""
-    refuse_escape(path)
+    repository = repository_of(path)
+    if repository is not None:
+        refuse_escape(path, repository)
     verified = verify_receipt(path)
-    signers = find_signers(path, params)
+    signers = _signers(repository, params)
     if signers is None:
         told = tuple(NO_POLICY if text.startswith("who made it") else text for text in verified.not_checked)
         return replace(verified, not_checked=told)
