@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["stored_receipts", "verify_many"]
 
-ALONE = 8  # up to here starting processes costs more than it saves
+LITTLE = 2_000_000  # bytes, of all receipts; up to here starting processes costs more than it saves
 SHARES = 4  # of each process: the last ones to end keep the others waiting no longer than a share takes
 
 
@@ -68,7 +68,7 @@ def verify_many(
     params : path, optional
         As :func:`lqw.receipt.signing.find_signers`.
     processes : int, optional
-        Default: as many as this process may use processors, and one where there are few receipts.
+        Default: as many as this process may use processors, and one where there is little to read.
 
     Raises
     ------
@@ -77,8 +77,7 @@ def verify_many(
     LqwError
         A process was ended from outside: no verdict on any of them.
     """
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    workers = processes or (1 if len(paths) <= ALONE else min(usable, len(paths)))
+    workers = processes or _processes(paths)
     one = partial(_slim, params=params)
     if workers == 1:
         return [(path, one(path)) for path in paths]
@@ -94,6 +93,12 @@ def verify_many(
             remedy="see whether memory ran out, and judge them one by one: lqw verify FILE",
         ) from err
     return done
+
+
+def _processes(paths: Sequence[Path]) -> int:
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    size = sum(path.stat().st_size for path in paths if path.is_file())
+    return 1 if size <= LITTLE else min(usable, len(paths))
 
 
 def _slim(path: Path, params: Path | None) -> Verification:

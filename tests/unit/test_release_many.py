@@ -34,7 +34,23 @@ def test_many_processes_say_what_one_says_in_the_same_order(paths):
     alone = verify_many(paths, processes=1)
     assert [str(one.outcome) for _, one in alone[:5]] == ["PASS", "RED", "INVALID", "INVALID", "FLOOR"]
     assert verify_many(paths, processes=3) == alone
-    assert verify_many(paths) == alone
+
+
+@pytest.mark.parametrize(("little", "by_many"), [(10**9, False), (0, True)])
+def test_processes_are_started_where_there_is_much_to_read(paths, monkeypatch, little, by_many):
+    class Started(Exception):
+        pass
+
+    def started(_workers):
+        raise Started
+
+    monkeypatch.setattr(many, "LITTLE", little)
+    monkeypatch.setattr(many, "ProcessPoolExecutor", started)
+    if by_many:
+        with pytest.raises(Started):
+            verify_many(paths[:2])
+    else:
+        assert [str(one.outcome) for _, one in verify_many(paths[:2])] == ["PASS", "RED"]
 
 
 def test_an_error_of_one_file_is_that_of_the_whole_and_names_it(paths):
