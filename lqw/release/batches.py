@@ -59,7 +59,9 @@ def batch_findings(tree: Tree, changes: Sequence[Change], store: str, receipt: R
 
 def _versions(tree: Tree, changes: Sequence[Change], store: str, binary: str) -> Iterator[tuple[str, bytes]]:
     """Yield receipts and claims that name a program: as they stand, and as they stood where they no longer do."""
-    paths = [path for path in tree.repository.holding(binary, tree.commit, store) if _is_told(path, store)]
+    named = f"{store}/batches/{binary}.json"  # whatever it says
+    found = {*tree.repository.holding(binary, tree.commit, store), *({named} & tree.files(store).keys())}
+    paths = sorted(path for path in found if _is_told(path, store))
     yield from zip(paths, tree.read(paths), strict=True)
     files = tree.files(store)
     gone = {
@@ -84,7 +86,11 @@ def _begun_by(document: Any, path: str, binary: str) -> str | None:
     """Return the run whose batch of this program a receipt holds or a claim lays; None where it is not of it."""
     try:
         if path.rpartition("/")[0].endswith("/batches"):
-            return str(document["run_id"]) if document["binary_sha256"] == binary else None
+            if document["binary_sha256"] == binary:
+                return str(document["run_id"])
+            if path.endswith(f"/{binary}.json"):
+                raise IntegrityError(f"of {str(document['binary_sha256'])[:12]}, by the name of another program")
+            return None
         if document.get("batch") is None or build_of(document)["binary_sha256"] != binary:
             return None
         return str(document["header"]["run_id"])

@@ -169,5 +169,7 @@ def _moves(mover: Mover, root: str, commit: str, changes: list[Change]) -> Itera
                     why = explain(commit, store, None if one.old == ZERO else one.old, one.new)
                 except LqwError as err:
                     why = err.message.replace("\n", " ")
+                except Exception as err:  # noqa: BLE001 - a receipt that is taken at its word may hold anything
+                    why = f"cannot be made again: {type(err).__name__}: {err}".replace("\n", " ")[:300]
                 if why:
                     yield invalid("baseline", f"{store}/{name} in commit {commit[:12]}: {why}", host)

@@ -99,6 +99,9 @@ def verify_host(scene: Scene, host: str) -> HostResult:
         return _verify(scene, host, store)
     except LqwError as err:
         return HostResult(host, findings=(invalid("receipt", err.message.replace("\n", " "), host),))
+    except Exception as err:  # noqa: BLE001 - a file that is taken at its word may hold anything
+        text = f"{store}: {type(err).__name__}: {err}".replace("\n", " ")[:300]
+        return HostResult(host, findings=(invalid("receipt", text, host),))
 
 
 def _verify(scene: Scene, host: str, store: str) -> HostResult:

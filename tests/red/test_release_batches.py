@@ -92,3 +92,12 @@ def test_what_names_the_program_and_cannot_be_read_is_named(scratch):
     scratch.commit("no claim")
     (text,) = second(judged(scratch))
     assert "neither receipt nor claim" in text
+
+
+def test_a_claim_that_says_another_program_than_its_name_is_named(scratch):
+    scratch.measure("1.1.0", **BELIEVED, run_id="other")
+    binary = scratch.root.joinpath("params/1.1.0.yaml").read_text().split("sha256: ")[1].split()[0]
+    scratch.write(f"receipts/lambda/batches/{binary}.json", CLAIM % ("first", "0" * 64))
+    scratch.commit("the first run's claim, turned away from its program")
+    (text,) = second(judged(scratch))
+    assert "by the name of another program" in text

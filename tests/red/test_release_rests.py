@@ -137,3 +137,23 @@ def test_sessions_before_the_last_need_a_signature_too(signing):
     sign(scratch, captain, "1.1.0")
     scratch.commit("all")
     assert judged(scratch, "v1.3.0").findings == ()
+
+
+@pytest.mark.parametrize("field", ["header", "judgement"])
+def test_an_earlier_receipt_that_holds_anything_is_named_and_never_a_traceback(scratch, field):
+    scratch.release("1.0.5")
+    path = scratch.measure("1.0.5", effects=SLOW, baseline=False)
+    document = loads_strict(path.read_bytes())
+    if field == "header":
+        document["header"]["params"]["host"] = 1
+        document["header"]["host"]["name"] = "\x1b[31m"
+    else:
+        document["judgement"]["rows"][0]["d"] = [1e308, -1e308]
+        document["judgement"]["outcome"], document["judgement"]["exit_status"] = "PASS", 0
+    path.write_bytes(seal(document))
+    scratch.commit("garbage of an earlier release")
+    scratch.release("1.1.0")
+    scratch.measure("1.1.0")
+    scratch.commit("receipt of 1.1.0")
+    verdict = judged(scratch, "v1.1.0")
+    assert verdict.exit_status in {Exit.PASS, Exit.INVALID}

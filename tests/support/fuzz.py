@@ -110,18 +110,18 @@ def _at(value, path):
     return value
 
 
-def _put(value, path, change):
+def put(value, path, change):
     """Return a copy in which the container at *path*'s end was changed; what is not on the way is shared."""
     if len(path) == 1:
         out = dict(value) if isinstance(value, dict) else list(value)
         change(out, path[0])
         return out
     out = dict(value) if isinstance(value, dict) else list(value)
-    out[path[0]] = _put(value[path[0]], path[1:], change)
+    out[path[0]] = put(value[path[0]], path[1:], change)
     return out
 
 
-def _edit(rng, document, other):
+def edit(rng, document, other):
     """Return (path, change) of one edit of the tree."""
     path = _spot(rng, document)
     old, how = _at(document, path), rng.randrange(9)
@@ -153,8 +153,8 @@ def tree_mutated(rng, base, other):
     """Return the bytes of a receipt with one to three edits of its tree, three times of four sealed again."""
     document, touched = base.document, set()
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        path, change = _edit(rng, document, other.document)
-        document = _put(document, path, change)
+        path, change = edit(rng, document, other.document)
+        document = put(document, path, change)
         touched.add(path[0])
     touched |= document.keys() ^ base.document.keys()
     changed = {key: (document[key],) if key in document else None for key in touched}
