@@ -6,6 +6,7 @@ import pytest
 
 from lqw.errors import Exit
 from tests.support import beside, fuzz
+from tests.support.beside_files import closed, opened, wrong
 
 
 @pytest.fixture(scope="module")
@@ -18,11 +19,11 @@ def test_the_fuzzer_knows_a_wrong_pass_and_a_hang_when_it_sees_one(found, monkey
     path = "receipts/lambda/records/0001-rebase.json"
     old = next(scene.data[blob] for blob, one in scene.files.items() if one == path)
     new = old.replace(b'"author":"Ada"', b'"author":"Eve"')
-    assert "['author']" in beside.wrong(scene, scene.base, path, old, new)
-    assert beside.wrong(scene, scene.base, path, old, old) == ""
+    assert "['author']" in wrong(scene.base, scene.base, path, old, new)
+    assert wrong(scene.base, scene.base, path, old, old) == ""
     other = replace(scene.base, hosts=(replace(scene.base.hosts[0], give_up=None),))
-    assert beside.wrong(scene, other, path, old, new) == "another PASS"
-    assert "(file)" in beside.wrong(scene, scene.base, path, old, b"{")
+    assert wrong(scene.base, other, path, old, new) == "another PASS"
+    assert "(file)" in wrong(scene.base, scene.base, path, old, b"{")
     monkeypatch.setattr(beside, "LIMIT_S", 0.05)
     monkeypatch.setattr(beside, "verify_tag", lambda *_, **_more: [0 for _ in iter(int, 1)])
     with pytest.raises(AssertionError, match="Hang"):
@@ -33,10 +34,10 @@ def test_what_is_exchanged_is_what_the_gate_reads(found):
     """A floor of another value in the only version of the baseline there ever was: seen by what earned it."""
     scene = found[1]
     blob = next(blob for blob, path in scene.files.items() if path.endswith("/baseline.json"))
-    value = beside.opened("baseline.json", scene.data[blob])
+    value = opened("baseline.json", scene.data[blob])
     for row in value["epochs"][0]["rows"].values():
         row["floor"]["value"] -= 0.1
-    assert scene.judge({blob: beside.closed("baseline.json", value)}).exit_status is Exit.INVALID
+    assert scene.judge({blob: closed("baseline.json", value)}).exit_status is Exit.INVALID
     assert scene.judge({}).findings == ()
 
 
