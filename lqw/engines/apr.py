@@ -133,7 +133,7 @@ class Apr(Adapter):
         if said := health.get("binary_sha256"):
             settings["binary_sha256"] = str(said)
         generation = generation_of(settings["version"])
-        settings |= {"route": ROUTE, "generation": generation.name}
+        settings |= {"route": ROUTE, "generation": generation.name, "capabilities": generation.capabilities()}
         if generation.effective_config:
             config = control.get("/v1/effective-config")
             settings |= {"effective": _effective(config), **_model(config)}

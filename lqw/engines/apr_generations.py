@@ -8,7 +8,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["GENERATIONS", "Generation", "generation_of"]
+__all__ = ["GENERATIONS", "UNSEEN", "Generation", "generation_of"]
+
+
+UNSEEN = "not seen: the engine's answers tell"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,20 +26,39 @@ class Generation:
         Why no row can be measured, or nothing.
     effective_config : bool
         Whether ``/v1/effective-config`` is there.
+    stream, timings, stop, batches : str
+        How ``/v1/completions`` streams, which answers carry ``timings``, which signal is its graceful stop, and what
+        forms batches on a GPU: for people, in the receipt. What nobody has seen is :data:`UNSEEN`.
     """
 
     name: str
     first: tuple[int, int, int]
     unsupported: str = ""
     effective_config: bool = False
+    stream: str = UNSEEN
+    timings: str = UNSEEN
+    stop: str = UNSEEN
+    batches: str = UNSEEN
+
+    def capabilities(self) -> dict[str, str]:
+        """Return what it can, by name."""
+        return {"stream": self.stream, "timings": self.timings, "stop": self.stop, "batches": self.batches}
 
 
 GENERATIONS = (
-    Generation("no completions", (0, 0, 0), unsupported="/v1/completions answers 503 for Qwen3.5"),
+    Generation("no completions", (0, 0, 0), unsupported="/v1/completions answers 503 for Qwen3.5", stream="none: 503"),
     # Between 0.69.2 and 0.72.2 the stream was buffered first and live later; which version changed it is not known,
     # so the stream itself tells: a buffered one fails NOT_STREAMED (lqw.collect.requests).
-    Generation("completions", (0, 69, 2)),
-    Generation("live completions", (0, 72, 3), effective_config=True),
+    Generation("completions", (0, 69, 2), stream="buffered, which fails NOT_STREAMED, or live"),
+    Generation(
+        "live completions",
+        (0, 72, 3),
+        effective_config=True,
+        stream="live",
+        timings="chat, unless it was in a batch",
+        stop="SIGINT; SIGTERM kills",
+        batches="chat, up to CUDA_MAX_BATCH (16); completions queue",
+    ),
 )
 """In rising order of their first version."""
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from lqw.collect.streams import understand
 from lqw.collect.wire import read_response
 from lqw.engines import apr, apr_log
 from lqw.engines.apr import Apr
-from lqw.engines.apr_generations import GENERATIONS, generation_of
+from lqw.engines.apr_generations import GENERATIONS, UNSEEN, generation_of
 from lqw.engines.base import Prompt, StartRequest, Where
 from lqw.engines.binaries import version_words
 from lqw.engines.control import ControlError
@@ -112,6 +113,24 @@ def test_a_right_spec_is_accepted(program):
 )
 def test_generations(version, name):
     assert generation_of(version).name == name
+
+
+def test_the_table_says_what_each_can_and_what_nobody_has_seen():
+    table = {one.name: one.capabilities() for one in GENERATIONS}
+    assert table["no completions"]["stream"] == "none: 503"
+    assert "NOT_STREAMED" in table["completions"]["stream"]
+    assert UNSEEN not in table["live completions"].values()
+    assert {table[name]["timings"] for name in ("no completions", "completions")} == {UNSEEN}
+
+
+def test_the_newest_can_what_was_recorded_of_it():
+    """Chat carries timings, but for the three that were served in one batch; completions never do; its stop is SIGINT."""
+    folder = Path(__file__).parents[1] / "fixtures" / "exchanges" / "apr-cuda"
+    timed = {path.name for path in folder.glob("*.txt") if '"timings":{' in path.read_text()}
+    assert {"chat_whole.txt", "chat_stream.txt"} <= timed
+    assert not any(name.startswith("completion_") for name in timed)
+    assert len([name for name in timed if name.startswith("chat_together_")]) == 1
+    assert Apr.stop_signals[0] is signal.SIGINT
 
 
 def test_the_table_rises():
