@@ -1,11 +1,12 @@
 """Start processes so that none outlives its run: own session, killed with the parent, marked by the run's id.
 
-Three nets, each for what the one before lets through:
+Four nets, each for what the one before lets through:
 
 1. ``PR_SET_PDEATHSIG``: the kernel kills a started program when the thread that started it dies (kill -9 included).
    That thread must be the main one; :func:`start` refuses others, whose end would take the engine with it.
 2. A session of its own: :meth:`Child.stop` ends every process of the session and every descendant, and waits.
-3. ``LQW_RUN_ID`` in the environment: :func:`leftovers` finds whatever carries a run's mark, wherever it was reparented.
+3. A guard (:mod:`lqw.host._guard`), which outlives this process and kills what the program itself had started.
+4. ``LQW_RUN_ID`` in the environment: :func:`leftovers` finds whatever carries a run's mark, wherever it was reparented.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lqw.host import _exec
+from lqw.host import _exec, _guard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -42,6 +43,7 @@ __all__ = [
 ]
 
 RUN_ID = "LQW_RUN_ID"
+START = "LQW_START"  # the mark of one start, in the environment of all that comes of it
 PROC = Path("/proc")
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -153,8 +155,9 @@ def log_tail(path: Path, lines: int = 20, width: int = 400) -> list[str]:
 class Child:
     """A started process and the session it leads."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log_path: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], log_path: Path, guard: subprocess.Popen[bytes]) -> None:
         self._process = process
+        self._guard = guard
         self.pid = process.pid
         self.log_path = log_path
 
@@ -200,6 +203,8 @@ class Child:
                 break
             time.sleep(_POLL_S)
             members = set(_living(members)) | set(self.tree())
+        self._guard.kill()
+        self._guard.wait()
         left = members if self._process.poll() is not None else members | {self.pid}
         return [note(pid) for pid in sorted(left)]
 
@@ -234,7 +239,7 @@ def start(
     command : sequence of str
         Program and arguments; no shell.
     env : mapping
-        The whole environment of the program. ``LQW_RUN_ID`` is added.
+        The whole environment of the program. ``LQW_RUN_ID`` and ``LQW_START`` are added.
     log_path : path
         Where standard output and error go (created, truncated).
     run_id : str
@@ -251,18 +256,22 @@ def start(
     if threading.current_thread() is not threading.main_thread():
         raise RuntimeError("start processes from the main thread: PR_SET_PDEATHSIG fires when the starting thread ends")
     log_path.parent.mkdir(parents=True, exist_ok=True)
-    launcher = [sys.executable, "-I", "-S", _exec.__file__, str(os.getpid()), *command]
+    python, mark = [sys.executable, "-I", "-S"], f"{os.getpid()}.{time.monotonic_ns()}"
+    launcher = [*python, _exec.__file__, str(os.getpid()), *command]
     with log_path.open("wb") as log:
         process = subprocess.Popen(
             launcher,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env={**env, RUN_ID: os.environ.get(RUN_ID, run_id)},
+            env={**env, RUN_ID: os.environ.get(RUN_ID, run_id), START: mark},
             start_new_session=True,
             cwd=cwd,
         )
-    return Child(process, log_path)
+    quiet = subprocess.DEVNULL
+    watch = [*python, _guard.__file__, str(os.getpid()), f"{START}={mark}"]
+    guard = subprocess.Popen(watch, stdin=quiet, stdout=quiet, stderr=quiet, env={}, start_new_session=True, cwd="/")
+    return Child(process, log_path, guard)
 
 
 def leftovers(run_id: str) -> list[ProcessNote]:

@@ -233,12 +233,14 @@ def test_memory_of_a_gpu_that_does_not_come_back_is_contended(tmp_path):
     assert stuck.stop(0.3).reason is Reason.CONTENDED
 
 
-def test_kill_9_of_the_measuring_process_takes_the_engine_with_it(tmp_path):
+@pytest.mark.parametrize("fault", ["none", "grandchild"])
+def test_kill_9_of_the_measuring_process_takes_the_engine_with_it(tmp_path, fault):
+    """And what the engine itself had started, in a session of its own and deaf to SIGTERM: ollama's runner lived on."""
     script = textwrap.dedent(f"""
         import time
         from pathlib import Path
         from tests.support.engines import started
-        engine = started(Path({str(tmp_path)!r}))
+        engine = started(Path({str(tmp_path)!r}), fault={fault!r}, run_id={RUN_ID!r})
         print(engine.pid, engine.port, flush=True)
         time.sleep(60)
     """)
