@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lqw.engines.adapter import Adapter, encoded, post
 from lqw.engines.control import ControlError
+from lqw.engines.last_words import without_folders
 from lqw.outcomes import Reason
 from lqw.samples import Failure
 
@@ -39,6 +40,8 @@ _CANNOT = (
     "Unknown gguf model_type",
     "does not recognize this architecture",
     "has no vLLM implementation",
+    "is not a valid JSON file",  # 0.32.0 without a GGUF plugin takes the model for its own configuration
+    "Unrecognized model in",  # 0.32.0 with the plugin wants the configuration beside the GGUF
 )
 
 
@@ -74,7 +77,7 @@ class Vllm(Adapter):
     def unsupported(self, log: str) -> str:
         """Return the last line that says the model cannot be loaded."""
         said = [line.strip() for line in log.splitlines() if any(mark in line for mark in _CANNOT)]
-        return said[-1][:4000] if said else ""
+        return without_folders(said[-1])[:4000] if said else ""
 
     def read_back(self, control: Control, log_path: Path) -> dict[str, Any]:
         """Return version, model and context as ``/version`` and ``/v1/models`` say."""

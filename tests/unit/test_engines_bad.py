@@ -112,6 +112,27 @@ def test_what_an_engine_said_last_is_one_line_without_folders(tail, said):
     assert last_words(tail) == said
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "OSError: It looks like the config file at '/models/m.gguf' is not a valid JSON file.",
+            "OSError: It looks like the config file at 'm.gguf' is not a valid JSON file.",
+        ),
+        (
+            "  Value error, Unrecognized model in /models/all. Should have a key in its config.json.",
+            "Value error, Unrecognized model in all. Should have a key in its config.json.",
+        ),
+    ],
+    ids=["without a plugin", "with one"],
+)
+def test_a_gguf_that_a_real_vllm_refused_is_unsupported_in_its_words(line, said, tmp_path):
+    """Seen of 0.32.0 on a processor; a traceback stands before it, and more after it."""
+    text = f'echo "Traceback"; echo "{line}" >&2; echo "(APIServer) ends"; exit 1\n'
+    failure = _outcome(Vllm(), _program(tmp_path, text, "#!/bin/sh\n"), tmp_path)
+    assert (failure.reason, failure.detail) == (Reason.UNSUPPORTED, said)
+
+
 def test_a_program_that_hangs_at_its_version_has_none(tmp_path, monkeypatch):
     monkeypatch.setattr(binaries, "_VERSION_S", 0.2)
     path = _program(tmp_path, "exec sleep 60\n", "#!/bin/sh\n")
