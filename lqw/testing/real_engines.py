@@ -52,11 +52,19 @@ def vocabulary() -> Path:
 def provide(folder: Path) -> list[Path]:
     """Put everything ``params/examples`` names into *folder* and return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    found = [program(name, folder) for name in ("apr", "llama-server")]
+    found = [_linked(program(name, folder), folder / name) for name in ("apr", "llama-server")]
     model = folder / MODEL
     if not model.is_file():
         synthesise(Recipe("qwen3.5-tiny", "q4_k_m", read_vocabulary(vocabulary())), model)
     return [*found, model]
+
+
+def _linked(program: Path, place: Path) -> Path:
+    """Return *place*, a link to a program that a variable names elsewhere: the release files name the folder."""
+    if program.resolve() != place.resolve() and program.is_file():
+        place.unlink(missing_ok=True)
+        place.symlink_to(program.absolute())
+    return place if place.is_file() else program
 
 
 if __name__ == "__main__":
