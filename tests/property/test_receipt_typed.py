@@ -44,7 +44,7 @@ def test_every_kind_of_leaf_with_hostile_values(found, batch):
     rng, said = Random(4), []  # noqa: S311 - which hostile values
 
     def put(document, path, value):
-        return fuzz._put(document, path, lambda holder, key: holder.__setitem__(key, value))
+        return fuzz.put(document, path, lambda holder, key: holder.__setitem__(key, value))
 
     for document, having in ((found[0].document, ""), (batch, "batch.")):
         kinds = tamper.kinds_of_leaf(document)
@@ -59,7 +59,7 @@ def test_every_kind_of_leaf_with_hostile_values(found, batch):
     "where", [("starts", 0, "arm"), ("header", "purpose"), ("starts",), ("run", "earlier"), ("batch", "starts")]
 )
 def test_enumerations_and_tuples_take_nothing_more(batch, where, value):
-    agree(fuzz._put(batch, where, lambda holder, key: holder.__setitem__(key, value)))
+    agree(fuzz.put(batch, where, lambda holder, key: holder.__setitem__(key, value)))
 
 
 def test_mutants(found):
@@ -67,7 +67,7 @@ def test_mutants(found):
     said = []
     for _ in range(1_000):
         base, other = rng.sample(found, 2)
-        path, change = fuzz._edit(rng, base.document, other.document)
-        said.append(agree(fuzz._put(base.document, path, change)))
+        path, change = fuzz.edit(rng, base.document, other.document)
+        said.append(agree(fuzz.put(base.document, path, change)))
     assert said.count(None) > 300
     assert len(said) - said.count(None) > 100
