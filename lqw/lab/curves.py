@@ -1,15 +1,16 @@
 """What a method costs and what it catches, simulated with the noise the history measured.
 
 Simulated releases take the gate's own looks (:func:`lqw.noise.looks.take_looks`): floor batch, session term, shrinkage
-and stopping are all in it. All points and methods share their draws, so that they differ by what they do, not by luck.
+and stopping are all in it. All points and methods share their draws, so that they differ by what they do, not by luck;
+each release draws from its own number, so that it makes no difference in which slices they are simulated.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from lqw.noise.methods import Method
     from lqw.plan import Policy
 
-__all__ = ["LOSSES", "NOISE_FACTORS", "Curves", "Noise", "measured_noise", "pairs_to_pass", "simulate", "simulate_for"]
+__all__ = ["LOSSES", "NOISE_FACTORS", "Curves", "Noise", "Simulation", "measured_noise", "pairs_to_pass"]
 
 Floats = NDArray[np.float64]
 
@@ -38,7 +39,8 @@ NOISE_FACTORS = (0.5, 1.0, 1.5, 2.0, 3.0)
 """Multiples of the measured noise at which the gate's false RED is asked for: a host gets louder, too."""
 
 MOST_PAIRS = 200
-CHUNK = 2  # releases between two looks at the clock: the resampling methods take 0.1 s for them
+SLICE = 2  # releases of the first slice: the resampling methods take up to 0.3 s for them
+GROWTH, MOST_SLICE = 4, 64  # a slice's time is guessed from that of one not much smaller; its arrays stay below 100 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,10 @@ class Curves:
     undecided: float
     releases: int
 
+    def count(self, asked: int) -> str:
+        """Return how many releases these shares are of: ``60 of 400`` while a simulation goes on, then ``400``."""
+        return f"{self.releases} of {asked}" if self.releases < asked else f"{self.releases}"
+
 
 def measured_noise(history: History) -> Noise:
     """Return the noise of the rows that the newest measured release has, over all releases that measured the same."""
@@ -107,29 +113,65 @@ def measured_noise(history: History) -> Noise:
     )
 
 
-def simulate(noise: Noise, method: Method, policy: Policy, *, releases: int = 60, seed: int = 1) -> Curves:
-    """Simulate unchanged and slower releases.
+class Simulation:
+    """Unchanged and slower releases, simulated a slice at a time; what is known so far is in :attr:`curves`.
 
     Parameters
     ----------
     noise : Noise
     method, policy
         As in :data:`lqw.noise.methods.Method`.
-    releases : int
-        Simulated releases per point: 60 answer at once, 2,000 see 1 % well.
-    seed : int
-        Of the draws.
     """
+
+    def __init__(self, noise: Noise, method: Method, policy: Policy) -> None:
+        self._noise, self._method, self._policy = noise, method, policy
+        self._parts: list[Curves] = []
+        self._slice, self._pace = SLICE, math.inf  # releases, seconds a release of the slice before
+        self.releases = 0
+
+    def go_on(self, *, most: int, seconds: float = math.inf) -> None:
+        """Simulate up to *most* releases in all, about *seconds* long, but one at least.
+
+        No further slice is begun that would end late at the pace of the one before. That guess is too slow, if
+        anything: a part of a slice's time is the same for any size.
+        """
+        now = time.perf_counter()
+        until, slices = now + seconds, 0
+        while self.releases < most:
+            fit = min((until - now) / self._pace, MOST_SLICE) if self._parts else SLICE
+            size = int(min(max(fit, 0 if slices else 1), self._slice, most - self.releases))
+            if size < 1:
+                return
+            self._parts.append(_simulate(self._noise, self._method, self._policy, self.releases, self.releases + size))
+            self.releases += size
+            slices += 1
+            before, now = now, time.perf_counter()
+            self._pace = max((now - before) / size, 1e-6)
+            self._slice = max(self._slice, min(GROWTH * size, MOST_SLICE))
+
+    @property
+    def curves(self) -> Curves:
+        """Return the shares over all releases so far; at least one slice must be simulated."""
+        weights = [one.releases for one in self._parts]
+
+        def mean(field: str) -> Any:
+            return np.average([getattr(one, field) for one in self._parts], axis=0, weights=weights)
+
+        shares = {f.name: mean(f.name) for f in fields(Curves) if f.name != "releases"}
+        return Curves(**shares, releases=self.releases)
+
+
+def _simulate(noise: Noise, method: Method, policy: Policy, first: int, end: int) -> Curves:
+    """Return the curves of the releases of these numbers."""
     points = [(0.0, factor) for factor in NOISE_FACTORS] + [(loss, 1.0) for loss in LOSSES]
-    rng = np.random.default_rng(seed)
-    drawn = _draw(noise, policy, rng, releases)
-    bad = np.zeros((releases, len(noise.rows)), dtype=bool)
+    numbers = np.arange(first, end)
+    drawn = _draw(noise, policy, numbers)
+    bad = np.zeros((len(numbers), len(noise.rows)), dtype=bool)
     for model in range(len(noise.model_names)):
         of = np.flatnonzero(noise.models == model)
-        turn = (np.arange(releases) + seed * releases) % len(of)  # chunks of one series take different rows
-        bad[np.arange(releases), of[turn]] = True
+        bad[np.arange(len(numbers)), of[numbers % len(of)]] = True
     effect = np.concatenate([np.where(bad, math.log1p(-loss), 0.0) for loss, _ in points])
-    scale = np.repeat([factor for _, factor in points], releases)
+    scale = np.repeat([factor for _, factor in points], len(numbers))
     looked = take_looks(
         _batch(noise, drawn, effect, scale, points=len(points)),
         method,
@@ -138,7 +180,7 @@ def simulate(noise: Noise, method: Method, policy: Policy, *, releases: int = 60
         models=noise.models,
         available=np.full((len(effect), len(noise.model_names)), float(policy.looks[-1])),
     )
-    shape = (len(points), releases, -1)
+    shape = (len(points), len(numbers), -1)
     red, passed = looked.red.reshape(shape), looked.bands.passed.reshape(shape)
     still_open = looked.bands.open.reshape(shape)
     healthy, slower = slice(None, len(NOISE_FACTORS)), slice(len(NOISE_FACTORS), None)
@@ -153,31 +195,7 @@ def simulate(noise: Noise, method: Method, policy: Policy, *, releases: int = 60
         pairs=float(pairs.mean()),
         minutes=float((pairs * each).sum(axis=-1).mean()),
         undecided=float(unclear.mean()),
-        releases=releases,
-    )
-
-
-def simulate_for(noise: Noise, method: Method, policy: Policy, *, seconds: float, most: int = 200) -> Curves:
-    """Simulate as many releases as *seconds* allow, a chunk at least, *most* at most: a control answers at once.
-
-    The draws do not depend on the clock, only their number does, and that is in ``releases``. A chunk is not begun
-    that would end late if it took as long as the longest before it.
-    """
-    began = now = time.perf_counter()
-    parts: list[Curves] = []
-    longest = 0.0
-    while not parts or (now + longest < began + seconds and len(parts) * CHUNK < most):
-        parts.append(simulate(noise, method, policy, releases=CHUNK, seed=1 + len(parts)))
-        before, now = now, time.perf_counter()
-        longest = max(longest, now - before)
-    return Curves(
-        red=np.mean([one.red for one in parts], axis=0),
-        missed=np.mean([one.missed for one in parts], axis=0),
-        false_red=np.mean([one.false_red for one in parts], axis=0),
-        pairs=float(np.mean([one.pairs for one in parts])),
-        minutes=float(np.mean([one.minutes for one in parts])),
-        undecided=float(np.mean([one.undecided for one in parts])),
-        releases=CHUNK * len(parts),
+        releases=len(numbers),
     )
 
 
@@ -188,11 +206,13 @@ class _Drawn:
     session: Floats  # log ratio, (releases, rows): the difference of two sessions
 
 
-def _draw(noise: Noise, policy: Policy, rng: np.random.Generator, releases: int) -> _Drawn:
-    rows = len(noise.rows)
-    floor = rng.standard_normal((releases, rows, noise.floor_pairs))
-    session = rng.standard_normal((releases, rows)) * math.sqrt(2) * policy.tau
-    return _Drawn(floor, rng.standard_normal((releases, rows, policy.looks[-1])), session)
+def _draw(noise: Noise, policy: Policy, numbers: NDArray[np.int64]) -> _Drawn:
+    """Return the draws of the releases of these numbers."""
+    most = policy.looks[-1]
+    each = noise.floor_pairs + 1 + most
+    drawn = np.stack([np.random.default_rng(n).standard_normal((len(noise.rows), each)) for n in numbers.tolist()])
+    floor, session, pairs = np.split(drawn, [noise.floor_pairs, noise.floor_pairs + 1], axis=-1)
+    return _Drawn(floor, pairs, session[..., 0] * math.sqrt(2) * policy.tau)
 
 
 def _batch(noise: Noise, drawn: _Drawn, effect: Floats, scale: Floats, *, points: int) -> Batch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from typing import TYPE_CHECKING, Any
@@ -11,17 +12,19 @@ from markupsafe import Markup
 
 from lqw.errors import LqwError
 from lqw.lab import plots, views
+from lqw.lab.behind import Simulations
 from lqw.lab.compare import Judged, flips, judge_history, parse_looks, with_settings
-from lqw.lab.curves import Curves, measured_noise, pairs_to_pass, simulate, simulate_for
+from lqw.lab.curves import measured_noise, pairs_to_pass
 from lqw.lab.guard import RECEIPTS_VARIABLE, refuse_in_a_run
 from lqw.lab.methods import Methods
 from lqw.lab.receipts import load_receipts
 from lqw.lab.synthetic import PLANTED, synthetic_history
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from lqw.lab.curves import Curves
     from lqw.lab.history import History
     from lqw.metrics import RowId
     from lqw.noise.batch import Bands
@@ -31,8 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["Lab", "open_lab"]
 
 RECORDED = "recorded"
-QUICK = "as fit in a second"
-QUICK_S = 0.5  # a whole change but for its drawing: what the judging leaves is shared by both methods' simulations
+SIMULATED = (100, 400, 2000)
+AT_ONCE_S = 0.5  # a whole change but for its drawing: what the judging leaves is shared by both methods' simulations
 VIEWS = RELEASES, ROWS, FLIPS, CURVES, NEEDS = ("Releases", "Rows", "Flips", "Curves", "Pairs and minutes")
 REFERENCE_METHOD = "gate-v1"
 SYNTHETIC = "SYNTHETIC: no engine ran for these numbers; they come from a seed, with losses planted in " + ", ".join(
@@ -80,7 +83,7 @@ class Lab:
         self.methods = Methods()
         self._noise = measured_noise(history)
         self._judged: dict[tuple[str, Policy], tuple[Judged | None, ...]] = {}
-        self._curves: dict[tuple[str, Policy, int | str], Curves] = {}
+        self._simulations = Simulations(self._noise, self.methods, self._say)
         policy = history.releases[-1].policy
         self.first = _dropdown("method A", self.methods.names, REFERENCE_METHOD)
         other = next((name for name in self.methods.names if name != REFERENCE_METHOD), REFERENCE_METHOD)
@@ -93,7 +96,7 @@ class Lab:
         )
         names = [release.name for release in history.releases]
         self.release = _dropdown("release of Rows", [(name, at) for at, name in enumerate(names)], len(names) - 1)
-        self.sims = _dropdown("simulated releases", [QUICK, 100, 400, 2000], QUICK)
+        self.sims = _dropdown("simulated releases", SIMULATED, SIMULATED[1])
         self.message, self.summary = w.HTML(), w.HTML()
         self.views = {title: w.HTML() for title in VIEWS}
         self.tabs = w.Tab(children=list(self.views.values()), titles=VIEWS, selected_index=0)
@@ -142,33 +145,60 @@ class Lab:
             self._judged[key] = judge_history(self.history, self.methods[name], policy)
         return self._judged[key]
 
-    def curves(self, name: str, policy: Policy, *, seconds: float = QUICK_S / 2) -> Curves:
-        """Return a method's curves at the measured noise, quick ones within *seconds*; remembered per policy."""
-        key = (name, policy, self.sims.value)
-        if key not in self._curves:
-            asked = (self._noise, self.methods[name], policy)
-            quick = self.sims.value == QUICK
-            self._curves[key] = (
-                simulate_for(*asked, seconds=seconds) if quick else simulate(*asked, releases=self.sims.value)
-            )
-        return self._curves[key]
-
     def update(self) -> None:
-        """Ask again and show the open tab; a setting that makes no sense is named, and the view keeps what it had."""
+        """Ask again and show the open tab; a setting that makes no sense is named, and the view keeps what it had.
+
+        Where the open tab simulates, it shows at once what half a second knows, with its number. In a notebook the
+        kernel's event loop goes on to the number that was asked for, until the next change; elsewhere :meth:`finish`.
+        """
         try:
             policy = self.policy
         except LqwError as err:
-            self.message.value = str(Markup('<p class="lqw-lab warn" role="alert">{}</p>').format(str(err)))
+            self._say(str(err))
             return
-        self.message.value = ""
-        until = time.perf_counter() + QUICK_S
+        self._say("")
+        self._simulations.stop()
+        until = time.perf_counter() + AT_ONCE_S
         title = VIEWS[self.tabs.selected_index or 0]
         self._summarize(policy)
-        self.views[title].value = str(self.view(title, policy, until=until))
+        if title in (CURVES, NEEDS):
+            self._simulate(title, policy, until)
+        else:
+            self.views[title].value = str(self.view(title, policy))
+
+    def finish(self) -> None:
+        """Simulate what the open tab still lacks, and show it; returns when it is done."""
+        title = VIEWS[self.tabs.selected_index or 0]
+        if title in (CURVES, NEEDS):
+            self._simulations.stop()
+            self._simulate(title, self.policy, math.inf)
+
+    def _simulate(self, title: str, policy: Policy, until: float) -> None:
+        """Show a tab of shares, of what is known *until* then, and let it go on behind."""
+        names, asked = self.names, self.sims.value
+
+        def show(curves: Mapping[str, Curves]) -> None:
+            drawn = (
+                plots.curves_view(curves, asked=asked, alpha=policy.alpha, margin=policy.margin)
+                if title == CURVES
+                else views.needs_view(self._noise, pairs_to_pass(self._noise, policy), curves, asked=asked)
+            )
+            self.views[title].value = str(drawn)
+
+        show(self._simulations.at_once(names, policy, most=asked, until=until))
+        self._simulations.go_on(names, policy, most=asked, show=show)
+
+    def _say(self, wrong: str) -> None:
+        self.message.value = wrong and str(Markup('<p class="lqw-lab warn" role="alert">{}</p>').format(wrong))
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Return the methods A and B."""
+        return self.first.value, self.second.value
 
     def _summarize(self, policy: Policy) -> None:
         """Say what both methods make of the whole history, whatever tab is open, and offer the releases by it."""
-        both = {name: self.judged(name, policy) for name in (self.first.value, self.second.value)}
+        both = {name: self.judged(name, policy) for name in self.names}
         a, b = both[self.first.value], both[self.second.value]
         recorded = [release.recorded for release in self.history.releases]
         flipped = {name: len(flips(self.history, recorded, said)) for name, said in both.items()}
@@ -181,17 +211,9 @@ class Lab:
             self.release.options = [(name, number) for number, name in enumerate(offered)]
             self.release.value, self._quiet = at, False
 
-    def view(self, title: str, policy: Policy, *, until: float) -> Markup:
-        """Return what a tab shows under *policy*, simulated for no longer than *until*, by the monotonic clock."""
-        names = (self.first.value, self.second.value)
-        if title in (CURVES, NEEDS):
-            curves = {
-                name: self.curves(name, policy, seconds=(until - time.perf_counter()) / left)
-                for name, left in zip(names, (2, 1), strict=True)
-            }
-            if title == CURVES:
-                return plots.curves_view(curves, alpha=policy.alpha, margin=policy.margin)
-            return views.needs_view(self._noise, pairs_to_pass(self._noise, policy), curves)
+    def view(self, title: str, policy: Policy) -> Markup:
+        """Return what a tab of verdicts shows under *policy*."""
+        names = self.names
         a, b = (self.judged(name, policy) for name in names)
         if title == RELEASES:
             return views.releases_view(self.history, a, b, names)
@@ -209,7 +231,7 @@ class Lab:
         """Add a method to this session as method B; UsageError says what it gets wrong."""
         self.methods.add(name, function)
         self._judged = {key: said for key, said in self._judged.items() if key[0] != name}
-        self._curves = {key: said for key, said in self._curves.items() if key[0] != name}
+        self._simulations.forget(name)
         self._quiet = True
         kept = self.first.value
         self.first.options = self.second.options = self.methods.names

@@ -23,15 +23,16 @@ WIDE, HIGH = WIDTH - LEFT - 12, HEIGHT - TOP - BELOW
 LINES = (("a", ""), ("b", "7 4"))
 
 
-def curves_view(curves: Mapping[str, Curves], *, alpha: float, margin: float) -> Markup:
+def curves_view(curves: Mapping[str, Curves], *, asked: int, alpha: float, margin: float) -> Markup:
     """Return the drawings: detection and silence against the true loss, the gate's false RED against louder noise.
 
-    *alpha* and *margin* are drawn where they belong: what was promised beside what is kept.
+    *alpha* and *margin* are drawn where they belong: what was promised beside what is kept. Of the *asked* releases
+    fewer may be simulated so far: that is said.
     """
     losses = [100 * x for x in LOSSES]
     key = Markup("").join(
         Markup('<svg width="34" height="10" aria-hidden="true">{}</svg> <b class="{}">{}</b> ({} simulated) ').format(
-            _stroke([(0, 5), (34, 5)], at), LINES[at][0], name, one.releases
+            _stroke([(0, 5), (34, 5)], at), LINES[at][0], name, one.count(asked)
         )
         for at, (name, one) in enumerate(curves.items())
     )

@@ -200,12 +200,15 @@ def flips_view(flips: Sequence[Flip], before: str, after: str) -> Markup:
     return _table(caption, header, rows, text=(0, 1, 3, 4))
 
 
-def needs_view(noise: Noise, pairs: Sequence[int | None], curves: Mapping[str, Curves]) -> Markup:
-    """Return what each method costs, and the pairs each model and row needs for its own noise."""
+def needs_view(noise: Noise, pairs: Sequence[int | None], curves: Mapping[str, Curves], *, asked: int) -> Markup:
+    """Return what each method costs, and the pairs each model and row needs for its own noise.
+
+    Of the *asked* releases fewer may be simulated so far: that is said.
+    """
     cost = [
         (
             False,
-            (name, f"{one.pairs:.1f}", f"{one.minutes:.0f}", of(one.false_red[PLAIN], one.releases),
+            (name, one.count(asked), f"{one.pairs:.1f}", f"{one.minutes:.0f}", of(one.false_red[PLAIN], one.releases),
              of(one.undecided, one.releases)),
         )
         for name, one in curves.items()
@@ -216,9 +219,9 @@ def needs_view(noise: Noise, pairs: Sequence[int | None], curves: Mapping[str, C
         for row, sd, need in zip(noise.rows, noise.sd, pairs, strict=True)
     ]
     rows.sort(key=lambda one: -float(one[1][1].rstrip("%")))
-    header = ("method", "pairs a model", "minutes a release", "false RED a release", "undecided")
+    header = ("method", "simulated", "pairs a model", "minutes a release", "false RED a release", "undecided")
     return (
-        _table("cost of an unchanged release at the measured noise, simulated", header, cost)
+        _table("cost of an unchanged release at the measured noise", header, cost)
         + _table(
             "pairs and minutes that exclude a loss of the margin, by the loudest row of each model",
             ("model", "loudest row", "its SD of a pair", "pairs", "minutes"), models, text=(0, 1),

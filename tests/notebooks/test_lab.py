@@ -1,7 +1,9 @@
 """The analysts' notebook, run headless and no notebook of the chain knows of it."""
 
+import asyncio
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -70,6 +72,62 @@ def test_every_change_of_a_control_changes_what_is_shown():
     assert shown() == before
     lab.looks.value = "3, 5"
     assert lab.message.value == ""
+
+
+def test_a_simulation_shows_what_it_knows_goes_on_behind_and_stops_at_the_next_change(monkeypatch):
+    _need("ipywidgets")
+    from lqw.lab import behind, panel  # noqa: PLC0415
+
+    monkeypatch.setattr(panel, "AT_ONCE_S", 0.0)
+    monkeypatch.setattr(behind, "SHOWN_S", 0.0)
+
+    async def use():
+        lab = panel.open_lab([])
+        lab.sims.value = 100
+        lab.tabs.selected_index = panel.VIEWS.index(panel.CURVES)
+        shown = lambda: re.findall(r"\((\d+(?: of \d+)?) simulated", lab.views[panel.CURVES].value)  # noqa: E731
+        assert shown() == ["2 of 100", "2 of 100"]
+        while shown() == ["2 of 100", "2 of 100"]:
+            await asyncio.sleep(0.01)
+        before = lab.policy
+        lab.margin.value = 20.0
+        assert shown() == ["2 of 100", "2 of 100"]
+        stopped = [one.releases for one in lab._simulations.of(lab.names, before).values()]  # noqa: SLF001
+        while shown() != ["100", "100"]:
+            await asyncio.sleep(0.01)
+        assert [one.releases for one in lab._simulations.of(lab.names, before).values()] == stopped  # noqa: SLF001
+        assert max(stopped) < 100
+        lab.sims.value = 400
+        assert shown() != ["400", "400"]
+        lab.finish()
+        assert shown() == ["400", "400"]
+
+    asyncio.run(asyncio.wait_for(use(), 60))
+
+
+def test_a_method_that_raises_in_the_middle_of_its_simulation_is_named(monkeypatch):
+    _need("ipywidgets")
+    from lqw.lab import panel  # noqa: PLC0415
+    from lqw.noise.methods import METHODS  # noqa: PLC0415
+
+    monkeypatch.setattr(panel, "AT_ONCE_S", 0.0)
+    asked = []
+
+    def weak(batch, policy, look, m):
+        if asked:
+            raise ZeroDivisionError("<no spread>")
+        return METHODS["fixed-band-10"](batch, policy, look=look, m=m)
+
+    async def use():
+        lab = panel.open_lab([])
+        lab.try_method("weak", weak)
+        lab.tabs.selected_index = panel.VIEWS.index(panel.NEEDS)
+        asked.append(True)
+        while not lab.message.value:
+            await asyncio.sleep(0.01)
+        assert "the simulation stopped: ZeroDivisionError: &lt;no spread&gt;" in lab.message.value
+
+    asyncio.run(asyncio.wait_for(use(), 60))
 
 
 def test_a_hostile_release_name_is_only_text():

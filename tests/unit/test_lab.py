@@ -5,7 +5,7 @@ import math
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ import pytest
 from lqw.errors import UsageError
 from lqw.lab import guard
 from lqw.lab.compare import flips, judge_history, parse_looks, with_settings
-from lqw.lab.curves import CHUNK, LOSSES, NOISE_FACTORS, measured_noise, pairs_to_pass, simulate, simulate_for
+from lqw.lab.curves import LOSSES, NOISE_FACTORS, SLICE, Curves, Simulation, measured_noise, pairs_to_pass
 from lqw.lab.history import History
 from lqw.lab.methods import Methods, method_problems
 from lqw.lab.receipts import load_receipts
@@ -37,6 +37,12 @@ GATE = METHODS["gate-v1"]
 @pytest.fixture(scope="module")
 def history():
     return synthetic_history()
+
+
+def simulated(noise, method, releases):
+    simulation = Simulation(noise, method, POLICY)
+    simulation.go_on(most=releases)
+    return simulation.curves
 
 
 def two_errors(batch, policy, look, m):
@@ -118,7 +124,7 @@ def test_looks_are_read_as_people_write_them():
 
 def test_curves_rise_with_the_loss_and_with_the_noise(history):
     noise = measured_noise(history)
-    mine, band = (simulate(noise, METHODS[name], POLICY, releases=40) for name in ("gate-v1", "fixed-band-10"))
+    mine, band = (simulated(noise, METHODS[name], 40) for name in ("gate-v1", "fixed-band-10"))
     assert mine.red.shape == (len(LOSSES),)
     assert mine.false_red.shape == (len(NOISE_FACTORS),)
     assert mine.red[0] <= 0.01
@@ -129,17 +135,33 @@ def test_curves_rise_with_the_loss_and_with_the_noise(history):
     assert mine.minutes == pytest.approx(mine.pairs * sum(noise.pair_minutes.values()), rel=0.2)
 
 
-def test_a_simulation_by_the_clock_is_a_series_of_equal_chunks_that_take_every_row_in_turn(history):
+@pytest.mark.parametrize("name", ["gate-v1", "mann-whitney", "permutation"])
+def test_it_makes_no_difference_in_which_slices_releases_are_simulated(history, name):
     noise = measured_noise(history)
-    least = simulate_for(noise, GATE, POLICY, seconds=0.0)
-    assert least.releases == CHUNK
-    assert least.red.tolist() == simulate(noise, GATE, POLICY, releases=CHUNK).red.tolist()
-    two = simulate_for(noise, GATE, POLICY, seconds=60.0, most=2 * CHUNK)
-    parts = [simulate(noise, GATE, POLICY, releases=CHUNK, seed=seed) for seed in (1, 2)]
-    assert two.releases == 2 * CHUNK
-    assert two.red == pytest.approx(np.mean([one.red for one in parts], axis=0))
-    assert two.false_red == pytest.approx(np.mean([one.false_red for one in parts], axis=0))
-    assert two.minutes == pytest.approx((parts[0].minutes + parts[1].minutes) / 2)
+    slices = Simulation(noise, METHODS[name], POLICY)
+    slices.go_on(most=100, seconds=0.0)
+    assert slices.releases == SLICE
+    slices.go_on(most=100, seconds=0.0)  # late already: one all the same, or a slow method would never come to its end
+    assert slices.releases == SLICE + 1
+    slices.go_on(most=7)
+    whole = Simulation(noise, METHODS[name], POLICY)
+    whole.go_on(most=7)
+    assert slices.releases == whole.releases == 7
+    for field in fields(Curves):
+        assert getattr(slices.curves, field.name) == pytest.approx(getattr(whole.curves, field.name)), field.name
+
+
+def test_simulated_releases_differ_and_take_every_row_of_a_model_in_turn(history):
+    noise = measured_noise(history)
+
+    def second_row_only(batch, policy, look, m):
+        said = METHODS["fixed-band-10"](batch, policy, look=look, m=m)
+        return replace(said, red_floor=said.red_floor & (np.arange(len(noise.rows)) == 1))
+
+    quiet = replace(noise, sd=noise.sd * 1e-6)
+    assert simulated(quiet, second_row_only, 1).red[-1] == 0
+    assert simulated(quiet, second_row_only, 2).red[-1] > 0
+    assert any(0 < share < 1 for share in simulated(noise, METHODS["fixed-band-5"], 8).false_red)
 
 
 def test_the_bundled_history_is_recorded_as_the_gate_judges_it_and_its_truth_is_known(history):
