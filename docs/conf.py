@@ -16,4 +16,4 @@ html_theme = "furo"
 html_title = "lqw"
 html_show_sphinx = False
 html_show_copyright = False
-html_extra_path = ["examples"]  # reports of real runs, as they were rendered
+html_extra_path = ["examples"]  # reports of real runs, each made of its receipt as it stands in receipts/h200

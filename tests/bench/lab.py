@@ -23,7 +23,7 @@ HEAD = """# The lab: seconds of each change
 
 Wall time of a changed control, synthetic history of 40 releases × 65 rows, method A gate-v1; every other method as B, every
 tab open in turn, each value new. `python -m tests.bench.lab` (a part of `make bench`) writes this page. {cpu}, {cores} cores,
-other work {beside}. Simulated curves show what the judging leaves of half a second, with the number of releases they had
+{load:.1f} processes running or waiting beside it when it began (load of the last minute). Simulated curves show what the judging leaves of half a second, with the number of releases they had
 time for ("60 of 400 simulated"), and go on behind, in slices of 0.15 s between two messages of the kernel, to the number
 asked for; the next change stops them. "Whole" is that number reached, from the change on.
 
@@ -81,7 +81,7 @@ async def _completed():
             lab.sims.value = asked
             begun = time.perf_counter()
             lab.margin.value = 12 + turn + asked / 1000
-            while " of " in lab.views[CURVES].value.partition("<div")[0]:
+            while " of " in lab.views[CURVES].value.partition("<div")[0]:  # noqa: ASYNC110 - as a person waits
                 await asyncio.sleep(0.01)
             found.setdefault(name, {})[asked] = time.perf_counter() - begun
     return found
@@ -113,9 +113,9 @@ def whole(found):
 
 def answers():
     """Measure every change, write the page and return its tables."""
-    load = Beside()
+    load = os.getloadavg()[0]
     tables = f"{page(measured())}\n\n{whole(completed())}"
-    head = HEAD.format(cpu=cpu_model(Path("/proc/cpuinfo").read_text()), cores=os.cpu_count(), beside=load)
+    head = HEAD.format(cpu=cpu_model(Path("/proc/cpuinfo").read_text()), cores=os.cpu_count(), load=load)
     PAGE.write_text(f"{head}{tables}\n")
     return tables
 
