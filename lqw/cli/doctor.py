@@ -66,7 +66,7 @@ def doctor(
             if check.mend:
                 _print("             mend: ", check.mend)
         warned = sum(check.state == "warn" for check in checks)
-        print(f"doctor: {len(checks)} checks, {bad} bad, {warned} to be warned of")
+        print(f"doctor: {len(checks)} checks, {bad} bad, {warned} warned of")
     raise typer.Exit(int(Exit.USAGE if bad else Exit.PASS))
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Simulations"]
 
-SLICE_S = 0.15  # a changed control waits for no longer
+SLICE_S = 0.25  # a changed control waits for no longer
 BREATH_S = 0.02  # between two slices, for the kernel to hear of a change
 SHOWN_S = 0.5  # between two drawings
 

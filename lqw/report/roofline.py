@@ -20,7 +20,7 @@ __all__ = ["HEADS", "limit_curve", "roofline_lead", "roofline_lines"]
 HEADS = ("row", "limit", "bound by", "bytes of a pass", "operations of a pass", "subject", "comparator")
 NONE = (
     "No roofline: this receipt carries neither the model's bytes nor the machine's measured bandwidth, and one guessed "
-    "would look like one measured. `lqw doctor PARAMS --roofline` measures it."
+    "would look like one measured. Measure it with lqw doctor PARAMS --roofline."
 )
 
 

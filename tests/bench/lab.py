@@ -24,7 +24,7 @@ HEAD = """# The lab: seconds of each change
 Wall time of a changed control, synthetic history of 40 releases × 65 rows, method A gate-v1; every other method as B, every
 tab open in turn, each value new. `python -m tests.bench.lab` (a part of `make bench`) writes this page. {cpu}, {cores} cores,
 {load:.1f} processes running or waiting beside it when it began (load of the last minute). Simulated curves show what the judging leaves of half a second, with the number of releases they had
-time for ("60 of 400 simulated"), and go on behind, in slices of 0.15 s between two messages of the kernel, to the number
+time for ("60 of 400 simulated"), and go on behind, in slices of 0.25 s between two messages of the kernel, to the number
 asked for; the next change stops them. "Whole" is that number reached, from the change on.
 
 """
@@ -57,10 +57,9 @@ def measured():
             lab.second.value, lab.tabs.selected_index = BESIDE[BESIDE.index(name) - 1], tab
             lab.margin.value = 20 + (turn % 97) / 100  # nothing is remembered of the method that comes
             found["method B"][name, title].append(_timed(lambda name=name: setattr(lab.second, "value", name)))
-            for _ in range(2):
-                turn += 1
-                for control, change in changes(lab, turn):
-                    found.setdefault(control, {}).setdefault((name, title), []).append(_timed(change))
+            turn += 1
+            for control, change in changes(lab, turn):
+                found.setdefault(control, {}).setdefault((name, title), []).append(_timed(change))
             there = (tab + 1) % len(VIEWS)
             taken = _timed(lambda there=there: setattr(lab.tabs, "selected_index", there))
             found.setdefault("tab", {}).setdefault((name, VIEWS[there]), []).append(taken)

@@ -125,5 +125,25 @@ def test_a_slider_moved_in_jupyterlab_changes_the_tables_and_a_tried_method_is_t
         page.keyboard.press("PageUp")
         assert _moved(page, FIGURE, drawn) != drawn
         sys.stdout.write(f"Curves: margin moved, changed page after {time.perf_counter() - began:.2f} s\n")
+        control = page.locator(".widget-dropdown", has_text="simulated releases").locator("select")
+        for asked in ("2000", "100"):  # 2,000 are begun and shown, then no longer asked for
+            drawn = page.evaluate(SEEN, FIGURE)
+            began = time.perf_counter()
+            control.select_option(asked)
+            assert _moved(page, FIGURE, drawn) != drawn
+            sys.stdout.write(f"Curves: {asked} asked for, changed page after {time.perf_counter() - began:.2f} s\n")
+            if asked == "2000":
+                assert "of 2000 simulated" in page.evaluate(SEEN, FIGURE)
+        margin.focus()
+        page.keyboard.press("PageUp")
+        page.locator(FIGURE, has_text=re.compile(r"\(\d+ of 100 simulated")).first.wait_for()
+        _complete(page, "100")
         _shot(page, "curves")
         browser.close()
+
+
+def _complete(page, asked):
+    """Wait until both simulations have the number asked for; nobody touches the page."""
+    began = time.perf_counter()
+    page.wait_for_function(f"() => ({SEEN})({FIGURE!r}).split('({asked} simulated)').length === 3", timeout=2 * MINUTES_2)
+    sys.stdout.write(f"Curves: all {asked} releases simulated {time.perf_counter() - began:.2f} s later\n")
