@@ -77,8 +77,11 @@ mutants: $(VENV)/.dev  ## change the deciding code one place at a time: the test
 	@$(INSTALL) '.[demo,dev,mutation]'
 	@$(BIN)/python -m tests.mutation --share $(or $(SHARE),1)
 
-screenshots: $(VENV)/.dev  ## every kind of page at 1280, 768 and 390 px, light, dark, and as PDF, into runs/screenshots
+screenshots: $(VENV)/.dev  ## every kind of page at 1280, 768 and 390 px, light, dark, and as PDF, into runs/screenshots; the documentation's pictures
+	@$(BIN)/python -m tests.report.examples
 	@$(BIN)/python -m tests.report.screenshots
+	@$(BIN)/python -m tests.report.terminal_pictures
+	@LQW_LAB_SCREENSHOTS=docs/pictures/lab $(BIN)/python -m pytest -q -m slow tests/notebooks/test_lab_browser.py
 
 docs: $(VENV)/.dev  ## the documentation as a site, into runs/docs; a broken link is an error
 	@$(BIN)/python -m sphinx -q -W --keep-going -b html docs runs/docs

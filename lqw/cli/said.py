@@ -32,8 +32,9 @@ def say(console: Console, finished: Finished) -> None:
     def line(text: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
+    why = finished.sentence.removeprefix(f"{finished.outcome}: ")  # a receipt's sentence says the word itself
     console.print(
-        Text.assemble((f" {finished.outcome} ", COLOURS.get(finished.outcome, "bold")), " ", finished.sentence),
+        Text.assemble((f" {finished.outcome} ", COLOURS.get(finished.outcome, "bold")), " ", why),
         soft_wrap=True,
         highlight=False,
     )

@@ -1,8 +1,14 @@
-"""Simulations that answer at once and go on behind: in a notebook, between two messages of the kernel."""
+"""Simulations that answer at once and go on behind: in a notebook, between two messages of the kernel.
+
+JupyterLab may send each widget's messages over a subshell, a thread with an event loop of its own. A change may thus
+come from another thread than the task it ends: tasks end when a turn is no longer theirs, not by ``cancel``, and all that
+touches a simulation holds :attr:`Simulations.lock`.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -37,7 +43,9 @@ class Simulations:
     def __init__(self, noise: Noise, methods: Methods, warn: Callable[[str], None]) -> None:
         self._noise, self._methods, self._warn = noise, methods, warn
         self._known: dict[tuple[str, Policy], Simulation] = {}
-        self._task: asyncio.Task[None] | None = None
+        self._turn = 0
+        self._tasks: set[asyncio.Task[None]] = set()  # an event loop alone would not keep them
+        self.lock = threading.RLock()
 
     def of(self, names: tuple[str, ...], policy: Policy) -> dict[str, Simulation]:
         """Return the simulations of these methods, begun or not."""
@@ -60,9 +68,8 @@ class Simulations:
 
     def stop(self) -> None:
         """Stop what goes on behind; what it knows is kept."""
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
+        with self.lock:
+            self._turn += 1
 
     def go_on(
         self, names: tuple[str, ...], policy: Policy, *, most: int, show: Callable[[Mapping[str, Curves]], None]
@@ -72,22 +79,29 @@ class Simulations:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             return
-        self._task = loop.create_task(self._complete(self.of(names, policy), most, show))
-        self._task.add_done_callback(self._completed)
+        self.stop()
+        task = loop.create_task(self._complete(self._turn, self.of(names, policy), most, show))
+        self._tasks.add(task)
+        task.add_done_callback(self._completed)
 
     async def _complete(
-        self, both: Mapping[str, Simulation], most: int, show: Callable[[Mapping[str, Curves]], None]
+        self, turn: int, both: Mapping[str, Simulation], most: int, show: Callable[[Mapping[str, Curves]], None]
     ) -> None:
-        """Simulate until each has its number, the one behind first."""
-        shown = time.perf_counter()
-        while lacking := [one for one in both.values() if one.releases < most]:
+        """Simulate until each has its number, the one behind first, or until it is another's turn."""
+        shown, whole = time.perf_counter(), False
+        while not whole:
             await asyncio.sleep(BREATH_S)
-            min(lacking, key=lambda one: one.releases).go_on(most=most, seconds=SLICE_S)
-            if time.perf_counter() > shown + SHOWN_S or all(one.releases >= most for one in both.values()):
-                show(_curves(both))
-                shown = time.perf_counter()
+            with self.lock:
+                if turn != self._turn:
+                    return
+                min(both.values(), key=lambda one: one.releases).go_on(most=most, seconds=SLICE_S)
+                whole = all(one.releases >= most for one in both.values())
+                if whole or time.perf_counter() > shown + SHOWN_S:
+                    show(_curves(both))
+                    shown = time.perf_counter()
 
     def _completed(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
         if not task.cancelled() and (err := task.exception()) is not None:
             self._warn(f"the simulation stopped: {type(err).__name__}: {err}")
 

@@ -124,8 +124,9 @@ class Lab:
         display(self.panel)  # type: ignore[no-untyped-call]
 
     def _changed(self, _change: Any) -> None:
-        if not self._quiet:
-            self.update()
+        with self._simulations.lock:  # two controls may be heard of in two threads
+            if not self._quiet:
+                self.update()
 
     @property
     def policy(self) -> Policy:
@@ -170,8 +171,9 @@ class Lab:
         """Simulate what the open tab still lacks, and show it; returns when it is done."""
         title = VIEWS[self.tabs.selected_index or 0]
         if title in (CURVES, NEEDS):
-            self._simulations.stop()
-            self._simulate(title, self.policy, math.inf)
+            with self._simulations.lock:
+                self._simulations.stop()
+                self._simulate(title, self.policy, math.inf)
 
     def _simulate(self, title: str, policy: Policy, until: float) -> None:
         """Show a tab of shares, of what is known *until* then, and let it go on behind."""

@@ -78,14 +78,14 @@ def view(state: ProgressState, title: str, elapsed_s: float, gpu: str = "") -> R
         ends = f"{clock(left)} left" if left is not None else "…"
         bars.add_row(
             "starts",
-            ProgressBar(total=state.starts_planned, completed=state.starts_done, width=30),
+            ProgressBar(total=state.starts_planned, completed=state.starts_done, width=30, complete_style="blue"),
             f"{state.starts_done}/{state.starts_planned}",
             f"{clock(elapsed_s)} gone, {ends}",
         )
     if state.rows_planned:
         bars.add_row(
             "rows",
-            ProgressBar(total=state.rows_planned, completed=state.rows_done, width=30),
+            ProgressBar(total=state.rows_planned, completed=state.rows_done, width=30, complete_style="blue"),
             f"{state.rows_done}/{state.rows_planned}",
             "",
         )

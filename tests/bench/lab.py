@@ -23,8 +23,8 @@ HEAD = """# The lab: seconds of each change
 
 Wall time of a changed control, synthetic history of 40 releases × 65 rows, method A gate-v1; every other method as B, every
 tab open in turn, each value new. `python -m tests.bench.lab` (a part of `make bench`) writes this page. {cpu}, {cores} cores,
-{load:.1f} processes running or waiting beside it when it began (load of the last minute). Simulated curves show what the judging leaves of half a second, with the number of releases they had
-time for ("60 of 400 simulated"), and go on behind, in slices of 0.25 s between two messages of the kernel, to the number
+{load:.1f} processes running or waiting beside it when it began (load of the last minute). Simulated curves show what the
+judging leaves of half a second, with the number of releases they had time for ("60 of 400 simulated"), and go on behind, in slices of 0.25 s between two messages of the kernel, to the number
 asked for; the next change stops them. "Whole" is that number reached, from the change on.
 
 """

@@ -105,6 +105,33 @@ def test_a_simulation_shows_what_it_knows_goes_on_behind_and_stops_at_the_next_c
     asyncio.run(asyncio.wait_for(use(), 60))
 
 
+def test_a_change_heard_of_in_another_thread_stops_what_goes_on_in_this_one(monkeypatch):
+    _need("ipywidgets")
+    from lqw.lab import panel  # noqa: PLC0415
+
+    monkeypatch.setattr(panel, "AT_ONCE_S", 0.0)
+
+    async def elsewhere(lab):
+        lab.margin.value = 20.0
+        while "(100 simulated)" not in lab.views[panel.CURVES].value:
+            await asyncio.sleep(0.01)
+
+    async def use():
+        lab = panel.open_lab([])
+        lab.sims.value = 2000
+        lab.tabs.selected_index = panel.VIEWS.index(panel.CURVES)
+        lab.sims.value, before = 100, lab.policy
+        lab.sims.value = 2000
+        await asyncio.to_thread(lambda: setattr(lab.sims, "value", 100))
+        await asyncio.to_thread(asyncio.run, elsewhere(lab))
+        known = [one.releases for one in lab._simulations.of(lab.names, before).values()]  # noqa: SLF001
+        await asyncio.sleep(1)
+        assert [one.releases for one in lab._simulations.of(lab.names, before).values()] == known  # noqa: SLF001
+        assert lab.views[panel.CURVES].value.count("(100 simulated)") == 2
+
+    asyncio.run(asyncio.wait_for(use(), 60))
+
+
 def test_a_method_that_raises_in_the_middle_of_its_simulation_is_named(monkeypatch):
     _need("ipywidgets")
     from lqw.lab import panel  # noqa: PLC0415
