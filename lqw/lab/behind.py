@@ -1,8 +1,8 @@
 """Simulations that answer at once and go on behind: in a notebook, between two messages of the kernel.
 
 JupyterLab may send each widget's messages over a subshell, a thread with an event loop of its own. A change may thus
-come from another thread than the task it ends: tasks end when a turn is no longer theirs, not by ``cancel``, and all that
-touches a simulation holds :attr:`Simulations.lock`.
+come from another thread than the task it ends: tasks end when a turn is no longer theirs, not by ``cancel``, and all
+that touches a simulation holds :attr:`Simulations.lock`.
 """
 
 from __future__ import annotations
