@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, Strict
+from pydantic import BaseModel, ConfigDict, FailFast, Field, Strict, model_validator
 
 from lqw.outcomes import Arm, BatchArm, Purpose, Reason
 
@@ -124,6 +124,18 @@ class Unstreamed(Record):
     tokens: int = Field(ge=2)
     one_ns: int = Field(gt=0)
     all_ns: int = Field(gt=0)
+    again: bool = False  # the same was asked just before the first time: both reuse the prompt, or neither does
+
+    @model_validator(mode="after")
+    def _longer(self) -> Unstreamed:
+        if self.all_ns <= self.one_ns:
+            raise ValueError("all_ns is not above one_ns: the longer answer took no longer")
+        return self
+
+    @property
+    def tok_s(self) -> float:
+        """Return the rate of decoding, (n − 1) / (T(n) − T(1)), tok/s."""
+        return (self.tokens - 1) / ((self.all_ns - self.one_ns) / 1e9)
 
 
 class StepFacts(Record):

@@ -56,11 +56,12 @@ def not_offloaded(facts: StepFacts) -> Failure | None:
 def _unstreamed(asker: Asker, step: StepSpec) -> Unstreamed | None:
     """Return T(1) and T(n) of the step's first prompt; None where one failed, was cut short, or they do not differ.
 
-    The prompt has been asked before: an engine whose reuse cannot be turned off reuses it both times, and what is left
-    is decoding. No clock of the server, no stream: whole answers, so that a difference of n − 1 tokens is timed.
+    The one token is asked twice and its second time counts: an engine whose reuse cannot be turned off (apr) pays for
+    the prompt the first time and reuses it then, so that T(1) would hold a prefill that T(n) does not. What is left is
+    decoding. No clock of the server, no stream: whole answers, so that a difference of n − 1 tokens is timed.
     """
     times: list[int] = []
-    for tokens in (1, step.output_tokens):
+    for tokens in (1, 1, step.output_tokens):
         request = asker.request(step.kind, asker.asked(step, "timed", 0), stream=False, want_tokens=tokens)
         began = time.perf_counter_ns()
         try:
@@ -71,8 +72,10 @@ def _unstreamed(asker: Asker, step: StepSpec) -> Unstreamed | None:
         times.append(time.perf_counter_ns() - began)
         if _generated(said) != tokens:
             return None
-    one, all_of_them = times
-    return Unstreamed(tokens=step.output_tokens, one_ns=one, all_ns=all_of_them) if all_of_them > one else None
+    _, one, all_of_them = times
+    if all_of_them <= one:
+        return None
+    return Unstreamed(tokens=step.output_tokens, one_ns=one, all_ns=all_of_them, again=True)
 
 
 def _generated(said: Any) -> int | None:

@@ -15,14 +15,12 @@ if TYPE_CHECKING:
 
     from lqw.metrics import RowId
     from lqw.report.facts import AskedStep, Facts
-    from lqw.samples import Unstreamed
     from lqw.verdict.results import RowResult
 
 __all__ = ["HEADS", "UNSTREAMED_HEADS", "asked_lines", "unstreamed_lines"]
 
 HEADS = ("row", "route", "subject asked at", "comparator asked at", "computed on the GPU")
 UNSTREAMED_HEADS = ("model", "decode in a stream", "not streamed", "subject, not streamed", "comparator, not streamed")
-_NS_PER_S = 1e9
 
 
 def _step_of(row: RowId) -> str:
@@ -69,11 +67,6 @@ def _offload(found: Sequence[AskedStep]) -> str:
     return f"{sum(told)} of {len(found)} starts" + (f": {said}" if said else "")
 
 
-def _tok_s(one: Unstreamed) -> float:
-    """Return (n − 1) / (T(n) − T(1)), tok/s."""
-    return (one.tokens - 1) / ((one.all_ns - one.one_ns) / _NS_PER_S)
-
-
 def _streamed(row: RowResult | None) -> str:
     if row is None or row.subject is None or not row.comparator:
         return "–"
@@ -85,7 +78,7 @@ def unstreamed_lines(facts: Facts) -> list[tuple[str, ...]]:
     rates: dict[str, dict[int, dict[Arm, float]]] = defaultdict(lambda: defaultdict(dict))
     for one in facts.steps:
         if one.facts.unstreamed is not None:
-            rates[one.model][one.pair][one.arm] = _tok_s(one.facts.unstreamed)
+            rates[one.model][one.pair][one.arm] = one.facts.unstreamed.tok_s
     judged = {row.row.model: row for row in facts.rows if row.row.metric == "decode"}
     out = []
     for model, pairs in rates.items():

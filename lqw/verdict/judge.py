@@ -170,7 +170,7 @@ def _guards(evidence: Evidence, measured: _Measured, replayed: Replay) -> list[G
     if plan.purpose is Purpose.GATE and evidence.standing.differences:
         out.append(_new_epoch(evidence.standing.differences, evidence.standing.remeasure))
     out += evidence.parity
-    out += one_token_prefill(used, policy)
+    out += one_token_prefill(used, evidence.starts, policy)
     out += comparator_history(used, evidence.standing.comparator, policy)
     out += null_control(used, policy, m=len(plan.rows))
     out += drift(used, evidence.starts, policy) + dispersion(used, policy, plan.purpose) + bimodality(used, policy)

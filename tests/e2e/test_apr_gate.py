@@ -53,10 +53,11 @@ def test_the_whole_gate_measures_every_row_and_says_how_prefill_compares_with_de
     assert len(rows) == 6
     assert set(rows.values()) == {("MISSING_FLOOR", None)}  # the same tokens as the floor's run, nothing void
     (found,) = [one for one in receipt["judgement"]["guards"] if one["guard"] == "one_token_prefill"]
-    # Two to two and a half times a decode that is measured by its dear stream: at the detector's limit, on either side.
-    assert found["effect"] in ("none", "flag")  # the host only reports it
+    # On a processor apr prefills one token at a time. By its dear stream decoding is half as fast as that: without, as fast.
+    assert found["effect"] == "flag"  # the host only reports it
+    assert "tok/s without a stream); one token per step looks like this" in found["text"]
     assert found["subject"] == f"{MODEL}/prefill@512"
-    assert 0.5 < found["numbers"]["factor"] < 5
+    assert 0.3 < found["numbers"]["factor"] < 2
     assert found["text"].startswith("prefill@512: prefill ")
     assert found["text"] in (world / "runs/gate/report.html").read_text()
     assert _lqw(world, "verify", "runs/gate/receipt.json")[0] == 3

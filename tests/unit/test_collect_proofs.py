@@ -33,10 +33,10 @@ class _Asker:
 @pytest.mark.parametrize(
     ("clock", "extra", "value"),
     [
-        ((0, 10, 20, 50), 0, (10, 30)),  # T(1) = 10, T(32) = 30
-        ((0, 10, 20, 30), 0, None),  # as long
-        ((0, 10, 20, 25), 0, None),  # shorter
-        ((0, 10, 20, 50), -1, None),  # fewer tokens than asked for
+        ((0, 90, 90, 100, 100, 130), 0, (10, 30)),  # T(1) = 10, once the prompt was paid for; T(32) = 30
+        ((0, 90, 90, 100, 100, 110), 0, None),  # as long
+        ((0, 90, 90, 100, 100, 105), 0, None),  # shorter
+        ((0, 90, 90, 100, 100, 130), -1, None),  # fewer tokens than asked for
     ],
 )
 def test_a_difference_that_is_not_positive_has_no_value(monkeypatch, clock, extra, value):
@@ -58,6 +58,7 @@ def test_a_difference_that_is_not_positive_has_no_value(monkeypatch, clock, extr
     monkeypatch.setattr(proofs.time, "perf_counter_ns", lambda: next(ticks))
     found = step_facts(_Asker(), STEP, mark=0, unstreamed=True).unstreamed
     assert (None if found is None else (found.one_ns, found.all_ns)) == value
+    assert found is None or found.again
 
 
 @pytest.mark.parametrize(("kind", "mark", "formed"), [("agg", 7, 3), ("agg", 0, None), ("decode", 7, None)])

@@ -1,6 +1,7 @@
 """Guards: each fires on what it is for, says so, and does what STATISTICS says to the verdict."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from lqw.metrics.values import start_values
 from lqw.noise import RowData
 from lqw.noise.pairs import log_ratio
 from lqw.outcomes import Arm, Outcome, Purpose, RowVerdict
+from lqw.samples import StepFacts
 from lqw.verdict import ComparatorPoint, judge
 from lqw.verdict.guards import comparator_history, null_control, one_token_prefill
 from lqw.verdict.order import order_findings
@@ -39,26 +41,58 @@ def _table(*rows):
 @pytest.mark.parametrize(("prefill", "fires"), [(99.0, True), (101.0, False)])
 def test_prefill_below_twice_decode_is_one_token_per_step(detector, effect, prefill, fires):
     policy = syn.plan(one_token_detector=detector).policy
-    (found,) = one_token_prefill(_table(_data("prefill@512", [prefill] * 3), _data("decode", [50.0] * 3)), policy)
+    (found,) = one_token_prefill(_table(_data("prefill@512", [prefill] * 3), _data("decode", [50.0] * 3)), (), policy)
     assert found.effect == (effect if fires else "none")
     assert found.numbers["factor"] == pytest.approx(prefill / 50)
     assert ("one token per step" in found.text) is fires
 
 
 def test_the_detector_reads_the_rate_from_ttft_where_there_is_no_prefill_row():
-    (found,) = one_token_prefill(_table(_data("ttft@1024", [16_000.0] * 3), _data("decode", [50.0] * 3)), POLICY)
+    (found,) = one_token_prefill(_table(_data("ttft@1024", [16_000.0] * 3), _data("decode", [50.0] * 3)), (), POLICY)
     assert found.numbers["prefill_tok_s"] == pytest.approx(64.0)
     assert found.effect == "red"
     both = _table(_data("prefill@1024", [64.0] * 3), _data("ttft@1024", [1.0] * 3), _data("decode", [50.0] * 3))
-    (found,) = one_token_prefill(both, POLICY)
+    (found,) = one_token_prefill(both, (), POLICY)
     assert found.subject == "m/prefill@1024"
 
 
+def _alone(pair=1, arm=Arm.SUBJECT, *, model="m", again=True, tok_s=60.0):
+    """A start whose decode step was answered without a stream too, at *tok_s*."""
+    times = {"tokens": 61, "one_ns": 10**9, "all_ns": 10**9 + round(60 / tok_s * 1e9), "again": again}
+    step = StepFacts(step="decode@16x61", path="/v1/completions", unstreamed=times)
+    return SimpleNamespace(model=model, pair=pair, arm=arm, steps=[StepFacts(step="cold@512", path="/x"), step])
+
+
+def test_where_a_stream_is_dear_the_detector_takes_decoding_without_one():
+    rows = _table(_data("prefill@512", [64.0] * 3), _data("decode", [29.0] * 3))
+    (found,) = one_token_prefill(rows, (), POLICY)
+    assert (found.effect, found.text) == ("none", "prefill@512: prefill 64 tok/s is 2.2× decode (29 tok/s)")
+    (found,) = one_token_prefill(rows, [_alone(1, tok_s=50.0), _alone(2, tok_s=72.0)], POLICY)
+    assert found.numbers["decode_tok_s"] == pytest.approx(60.0)
+    assert found.effect == "red"
+    assert found.text.startswith("prefill@512: prefill 64 tok/s is 1.1× decode (60 tok/s without a stream); one token")
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        _alone(again=False),  # the first time may hold a prefill that the second does not
+        _alone(arm=Arm.COMPARATOR),
+        _alone(model="n"),
+        _alone(pair=4),  # not of what the row was judged by
+        _alone(tok_s=20.0),  # slower than the stream
+    ],
+)
+def test_any_other_time_without_a_stream_leaves_the_detector_as_it_was(start):
+    rows = _table(_data("prefill@512", [64.0] * 3), _data("decode", [29.0] * 3))
+    assert one_token_prefill(rows, [start], POLICY) == one_token_prefill(rows, (), POLICY)
+
+
 def test_the_detector_leaves_short_prompts_and_models_without_decode_alone():
-    assert one_token_prefill(_table(_data("prefill@511", [10.0] * 3), _data("decode", [50.0] * 3)), POLICY) == []
-    assert one_token_prefill(_table(_data("prefill@512", [10.0] * 3)), POLICY) == []
+    assert one_token_prefill(_table(_data("prefill@511", [10.0] * 3), _data("decode", [50.0] * 3)), (), POLICY) == []
+    assert one_token_prefill(_table(_data("prefill@512", [10.0] * 3)), (), POLICY) == []
     other = _table(_data("prefill@512", [10.0] * 3), _data("decode", [50.0] * 3, model="n"))
-    assert one_token_prefill(other, POLICY) == []
+    assert one_token_prefill(other, (), POLICY) == []
 
 
 def test_the_detector_is_red_by_itself_whatever_the_floor_says():

@@ -43,18 +43,18 @@ def _table(*rows):
 
 def test_the_one_token_detector_says_rate_factor_and_suspicion():
     slow = _table(_data("m/prefill@512", (1.0,) * 3, (75.0,) * 3), _data("m/decode", (1.0,) * 3, (50.0,) * 3))
-    (found,) = one_token_prefill(slow, POLICY)
+    (found,) = one_token_prefill(slow, (), POLICY)
     assert found.text == "prefill@512: prefill 75 tok/s is 1.5× decode (50 tok/s); one token per step looks like this"
     assert found.numbers == pytest.approx({"prefill_tok_s": 75, "decode_tok_s": 50, "factor": 1.5})
     well = _table(_data("m/prefill@512", (1.0,) * 3, (100.0,) * 3), _data("m/decode", (1.0,) * 3, (50.0,) * 3))
-    (found,) = one_token_prefill(well, POLICY)  # exactly twice is not below
+    (found,) = one_token_prefill(well, (), POLICY)  # exactly twice is not below
     assert (found.text, found.effect) == ("prefill@512: prefill 100 tok/s is 2.0× decode (50 tok/s)", "none")
 
 
 def test_a_model_without_decode_and_a_row_without_history_hide_no_other():
     rows = [_data(f"a/{name}", (1.0,) * 3, (75.0,) * 3) for name in ("prefill@512", "agg@1")]
     rows += [_data("b/prefill@512", (1.0,) * 3, (75.0,) * 3), _data("b/decode", (1.0,) * 3, (50.0,) * 3)]
-    assert [found.subject for found in one_token_prefill(_table(*rows), POLICY)] == ["b/prefill@512"]
+    assert [found.subject for found in one_token_prefill(_table(*rows), (), POLICY)] == ["b/prefill@512"]
     two = [_data("m/agg@1", (49.0, 49.1, 49.2)), _data("m/decode", (49.0, 49.1, 49.2))]
     points = {two[1].row: (ComparatorPoint(release="r", mean=3.9, sd=0.01, n=3),)}
     assert [found.subject for found in comparator_history(_table(*two), points, POLICY)] == ["m/decode"]
