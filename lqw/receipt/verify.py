@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 import lqw
-from lqw.canonical import MAX_BYTES, canonical_bytes, loads_canonical, sha256_bytes
+from lqw.canonical import MAX_BYTES, canonical_bytes, sha256_bytes
 from lqw.correctness import correctness_to_json, parse_reference
 from lqw.errors import Exit, IntegrityError, UsageError
 from lqw.outcomes import Outcome
 from lqw.receipt.beside import beside_notes, beside_problems, held_beside
 from lqw.receipt.compare import differences
+from lqw.receipt.form import bytes_problems, object_of
 from lqw.receipt.inputs import Inputs, Rejudged, previous_of, rejudge
 from lqw.receipt.problems import Problem
 from lqw.receipt.schema import SCHEMA, Receipt
@@ -33,7 +33,7 @@ from lqw.receipt.versions import lifted
 from lqw.verdict import Counts, Judgement, judgement_to_json, standing_from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from lqw.receipt.thirdarm import Find
 
@@ -115,8 +115,8 @@ def verify_receipt(source: Path | str | bytes, *, find: Find | None = None) -> V
     data = source if isinstance(source, bytes) else _read(Path(source))
     sha256, unknown = sha256_bytes(data), ""
     try:
-        document, canonical = _object(data)
-        problems = list(_bytes_problems(document, data, canonical=canonical))
+        document, canonical = object_of(data)
+        problems = list(bytes_problems(document, data, canonical=canonical))
     except IntegrityError as err:
         return _invalid([Problem("(document)", err.message, "a receipt", "parse")], sha256)
     try:
@@ -167,55 +167,6 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as err:
         raise UsageError(f"{path}: {err.strerror or err}", remedy=remedy) from err
-
-
-def _object(data: bytes) -> tuple[dict[str, Any], bool]:
-    document, canonical = loads_canonical(data, name="receipt")
-    if not isinstance(document, dict):
-        raise IntegrityError(f"receipt: {type(document).__name__}, not an object")
-    return document, canonical
-
-
-def _bytes_problems(document: dict[str, Any], data: bytes, *, canonical: bool) -> Iterator[Problem]:
-    """Compare the bytes with their canonical form, and the digest with that of everything else."""
-    if canonical:
-        digest = _digest_within(document, data)
-        if document.get("digest") != digest:
-            yield Problem("digest", document.get("digest"), digest, "digest")
-        return
-    parts = {key: _member(document, key) for key in document}
-    wanted = object_bytes(parts)
-    if wanted != data:
-        at = next((i for i, (a, b) in enumerate(zip(wanted, data, strict=False)) if a != b), len(wanted))
-        yield Problem("(bytes)", data[at : at + 40].decode("utf-8", "replace"), f"canonical JSON at {at}", "canonical")
-    parts.pop("digest", None)
-    digest = sha256_bytes(object_bytes(parts))
-    if document.get("digest") != digest:
-        yield Problem("digest", document.get("digest"), digest, "digest")
-
-
-def _digest_within(document: dict[str, Any], data: bytes) -> str:
-    """Return the digest that canonical bytes should have: the sha256 of them without the member ``digest``."""
-    if "digest" not in document:
-        return sha256_bytes(data)
-    member = _member(document, "digest")
-    if data.count(member) == 1:
-        at = data.index(member)
-    else:  # the same stands further down as well; this one follows all members before it
-        before = {key: _member(document, key) for key in takewhile(lambda key: key != "digest", document)}
-        at = len(object_bytes(before)) - (0 if before else 1)
-    head, tail = data[:at], data[at + len(member) :]
-    return sha256_bytes(head[:-1] + tail if head.endswith(b",") else head + tail.removeprefix(b","))
-
-
-def _member(document: dict[str, Any], key: str) -> bytes:
-    return canonical_bytes(key) + b":" + canonical_bytes(document[key])
-
-
-def object_bytes(members: Mapping[str, bytes]) -> bytes:
-    """Return the canonical form of an object from those of its members, so that each is written only once."""
-    ordered = sorted(members, key=lambda key: key.encode("utf-16-be"))
-    return b"{" + b",".join(members[key] for key in ordered) + b"}"
 
 
 def _typed(document: dict[str, Any], data: bytes, *, canonical: bool) -> Receipt:

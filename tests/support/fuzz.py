@@ -12,7 +12,7 @@ from lqw.canonical import canonical_bytes, loads_strict, sha256_bytes
 from lqw.errors import Exit, IntegrityError
 from lqw.receipt import verify_receipt
 from lqw.receipt.build import seal
-from lqw.receipt.verify import object_bytes
+from lqw.receipt.form import object_bytes
 from lqw.testing.receipts import adopt_floor, gate_receipt
 from lqw.testing.synthetic import synthetic_params
 
