@@ -32,11 +32,11 @@ def put(base, *path, value):
     def change(holder, key):
         holder[key] = value
 
-    return fuzz._put(base.document, path, change)
+    return fuzz.put(base.document, path, change)
 
 
 def at(base, *path):
-    return fuzz._at(base.document, path)
+    return fuzz.at(base.document, path)
 
 
 def test_a_file_beyond_the_limit_is_not_read(tmp_path):

@@ -104,7 +104,7 @@ def _spot(rng, value):
     return path
 
 
-def _at(value, path):
+def at(value, path):
     for key in path:
         value = value[key]
     return value
@@ -124,16 +124,16 @@ def put(value, path, change):
 def edit(rng, document, other):
     """Return (path, change) of one edit of the tree."""
     path = _spot(rng, document)
-    old, how = _at(document, path), rng.randrange(9)
+    old, how = at(document, path), rng.randrange(9)
     if how <= 2:
         new = rng.choice(HOSTILE)
     elif how == 3 and isinstance(old, int | float) and not isinstance(old, bool):
         new = rng.choice((old + 1, old - 1, old * 2, old // 2, -old, old * (1 + rng.gauss(0, 0.2))))
     elif how == 4:
-        new = _at(document, _spot(rng, document))
+        new = at(document, _spot(rng, document))
     elif how == 5:
         try:
-            new = _at(other, path)
+            new = at(other, path)
         except (KeyError, IndexError, TypeError):
             new = None
     elif how == 6:

@@ -15,6 +15,7 @@ from lqw.collect import collect, session
 from lqw.collect.calibrate import Load, calibrate, null_server
 from lqw.collect.preflight import preflight
 from lqw.collect.prompts import PromptSet, PromptStore, make_prompts
+from lqw.engines.environment import scrubbed
 from lqw.errors import HostBusy, IntegrityError, ParamsError
 from lqw.journal import JournalWriter, read_journal
 from lqw.metrics.values import start_values
@@ -58,6 +59,8 @@ def _values(journal, params):
 
 def test_variables_of_the_shell_that_no_engine_gets_are_named_once(tmp_path, monkeypatch):
     """A stray key would have made every route answer 401; what the release says in ``env`` is no stray."""
+    for name in scrubbed(os.environ, {}).dropped:  # what the machine of the test has set itself
+        monkeypatch.delenv(name)
     for name in ("APR_API_KEY", "LLAMA_ARG_UBATCH", "PYTHONUTF8", "GGML_X"):
         monkeypatch.setenv(name, "secret")
     params = _params(tmp_path)
