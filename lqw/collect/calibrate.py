@@ -1,8 +1,8 @@
 """The client's own error, measured against the null server before every run, at the run's worst load.
 
-Error of TTFT: what the client measured minus what the server says lay between reading the request and sending the
-first event. Error of a gap: the client's gap between two events minus the server's. Both ends of the loopback are in
-it, and so is whatever else the machine was doing.
+Error of TTFT: what the client measured minus what the server says lay between the request's arrival and the sending of
+the first event. Error of a gap: the client's gap between two events minus the server's. Both ends of the loopback are
+in it, and so is whatever else the machine was doing.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ class Calibration:
     itl_error_p99_ms: float
     cpu_share: float
     earlier_ttft_error_p99_ms: tuple[float, ...] = ()  # attempts that were too late and were repeated
+    unstamped: int = 0  # reads that the kernel did not stamp: the client's own delay is in them
     of: int = 1  # calibrations of the run, of which this is the worst: one more for a resume that came late
 
     @property
@@ -71,6 +72,8 @@ class Calibration:
         out += [f"repeated after a TTFT error p99 of {seen:.2f} ms" for seen in self.earlier_ttft_error_p99_ms]
         if self.too_late:
             out.append(f"TTFT error p99 {self.ttft_error_p99_ms:.2f} ms exceeds {VOID_TTFT_MS:g} ms")
+        if self.unstamped:
+            out.append(f"{self.unstamped} reads without the kernel's stamp: the client's own delay is in them")
         if self.cpu_share > SATURATED_SHARE:
             out.append(f"the client used {self.cpu_share:.0%} of a core")
         return out
@@ -102,8 +105,9 @@ def errors_of(exchange: Exchange) -> tuple[float, list[float]]:
 def null_server(run_id: str, log_path: Path) -> Iterator[Target]:
     """Start the null server and yield where it listens; it is gone afterwards."""
     port = free_port()
-    program = Path(lqw.__file__).parent / "testing" / "null_server.py"
-    child = start([sys.executable, "-I", "-S", str(program), str(port)], env={}, log_path=log_path, run_id=run_id)
+    command = [sys.executable, "-P", "-S", "-m", "lqw.testing.null_server", str(port)]
+    env = {"PYTHONPATH": str(Path(lqw.__file__).parents[1])}
+    child = start(command, env=env, log_path=log_path, run_id=run_id)
     try:
         target = Target("127.0.0.1", port)
         _await(target, child)
@@ -150,6 +154,7 @@ def calibrate(target: Target, load: Load) -> Calibration:
         itl_error_p50_ms=_quantile(gaps, 0.5),
         itl_error_p99_ms=_quantile(gaps, 0.99),
         cpu_share=cpu / wall,
+        unstamped=sum(one.unstamped for one in raw),
     )
 
 

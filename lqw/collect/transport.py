@@ -1,9 +1,9 @@
-"""The client of timed requests: blocking sockets, one thread a stream, a stamp right after each ``recv``.
+"""The client of timed requests: blocking sockets, one thread a stream, each read stamped when the kernel had it.
 
 Inside the timed part nothing is parsed, decoded or logged: reads are kept as they came and looked at afterwards
 (:mod:`lqw.collect.wire`); what a long stream received waits on disk. The body is encoded before, the connection is
-open before the clock starts, Nagle's algorithm is off and the garbage collector stands still. An ordinary asyncio
-client delays an event by ten times as much (MEASUREMENT, "The client").
+open before the clock starts, Nagle's algorithm is off and the garbage collector stands still. What is left of the
+client's own delay, a thread that wakes late, is taken off by the kernel's stamp (:mod:`lqw.host.arrival`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import time
 from array import array
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
+
+from lqw.host.arrival import ROOM_BYTES, arrived_ns, ask_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,7 +56,7 @@ class Exchange:
     sent_ns : int
         t0, just before the encoded bytes went out.
     stamps, reads : list
-        Arrival (ns) and bytes of each ``recv``, in order.
+        Arrival (ns) and bytes of each read, in order; of a read of several segments, the last one's arrival.
     closed_ns : int
         When the stream was over: end of stream, last chunk, or the error.
     error : {"", "connect", "reset", "stall", "timeout"}
@@ -62,6 +64,8 @@ class Exchange:
         that still ran when the time was up.
     detail : str
         The error in words.
+    unstamped : int
+        Reads that the kernel did not stamp: they have the client's own stamp, taken when the read returned.
     """
 
     due_ns: int = 0
@@ -72,6 +76,7 @@ class Exchange:
     closed_ns: int = 0
     error: str = ""
     detail: str = ""
+    unstamped: int = 0
 
 
 def encode_request(target: Target, path: str, body: bytes) -> bytes:
@@ -108,6 +113,7 @@ def _connect(target: Target, out: Exchange, timeout_s: float) -> socket.socket |
         out.error, out.detail = "connect", f"no connection to port {target.port}: {err}"
         return None
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    ask_kernel(sock)
     # A blocking socket with a kernel timeout costs one system call a read; Python's own timeouts cost two.
     sock.settimeout(None)
     whole, part = divmod(timeout_s, 1.0)
@@ -146,14 +152,16 @@ class _Spool:
 
 
 def _receive(sock: socket.socket, out: Exchange, spool: _Spool, deadline_ns: int) -> None:
-    now, recv = time.perf_counter_ns, sock.recv
+    recvmsg = sock.recvmsg
     stamps, reads = out.stamps, out.reads
-    tail, held = b"", 0
+    stamp, tail, held = out.sent_ns, b"", 0
     while True:
-        data = recv(READ_BYTES)
-        stamp = now()
+        data, beside, _, _ = recvmsg(READ_BYTES, ROOM_BYTES)
         if not data:
             return
+        stamp = arrived_ns(beside, stamp)
+        if not beside:
+            out.unstamped += 1
         stamps.append(stamp)
         reads.append(data)
         held += len(data)

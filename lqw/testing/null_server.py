@@ -1,13 +1,15 @@
 """A server that computes nothing: tokens at known times, each event carrying the moment it was sent.
 
 The client is calibrated against it: what it says took longer than this server says is the client's own error. It runs
-in a process of its own and needs the standard library only (``python -I -S null_server.py PORT [TTFT_MS GAP_MS]``).
+in a process of its own and needs the standard library only
+(``python -P -S -m lqw.testing.null_server PORT [TTFT_MS GAP_MS]``).
 
 ``/completion`` takes ``{"ttft_ms": 50.0, "gap_ms": 2.0, "n": 64}`` and answers as llama-server does (SSE in chunks).
-Every event carries ``got_ns``, when the request was read, and ``sent_ns``, taken just before the send; both are
-``perf_counter_ns``, one clock for all processes of a machine. ``/v1/completions``, ``/v1/chat/completions`` and
-``/v1/models`` are OpenAI's, for clients that are not ours: times are the command line's, a token is a word, and the
-connection is kept. ``/stats`` tells, and forgets, ``[got_ns, first_sent_ns, last_sent_ns, tokens]`` of each stream.
+Every event carries ``got_ns``, when the request came in by the kernel's stamp, and ``sent_ns``, taken just before the
+send; both are ``perf_counter_ns``, one clock for all processes of a machine. ``/v1/completions``,
+``/v1/chat/completions`` and ``/v1/models`` are OpenAI's, for clients that are not ours: times are the command line's, a
+token is a word, and the connection is kept. ``/stats`` tells, and forgets, ``[got_ns, first_sent_ns, last_sent_ns,
+tokens]`` of each stream.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ import sys
 import threading
 import time
 
+from lqw.host.arrival import ROOM_BYTES, arrived_ns, ask_kernel
+
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n"
 CLOSE = b"Connection: close\r\n\r\n"
 MODEL = "null"
@@ -26,11 +30,11 @@ STATS: list[list[int]] = []
 DEFAULTS = {"ttft_ms": 20.0, "gap_ms": 2.0}
 
 
-def _read_request(sock: socket.socket) -> tuple[str, bytes] | None:
-    """Return path and body of the next request, or None where the connection ended."""
+def _read_request(sock: socket.socket) -> tuple[str, bytes, int] | None:
+    """Return path and body of the next request and when its last byte came in, or None where the connection ended."""
     data = b""
     while b"\r\n\r\n" not in data:
-        part = sock.recv(65_536)
+        part, beside, _, _ = sock.recvmsg(65_536, ROOM_BYTES)
         if not part:
             return None
         data += part
@@ -41,8 +45,11 @@ def _read_request(sock: socket.socket) -> tuple[str, bytes] | None:
         if line.lower().startswith(b"content-length:"):
             length = int(line.split(b":", 1)[1])
     while len(body) < length:
-        body += sock.recv(65_536)
-    return lines[0].split()[1].decode(), body
+        part, beside, _, _ = sock.recvmsg(65_536, ROOM_BYTES)
+        if not part:
+            return None
+        body += part
+    return lines[0].split()[1].decode(), body, arrived_ns(beside)
 
 
 def _chunk(text: str) -> bytes:
@@ -136,9 +143,9 @@ def _openai(sock: socket.socket, wish: dict[str, object], got: int, *, chat: boo
 def _serve(sock: socket.socket) -> None:
     with contextlib.closing(sock), contextlib.suppress(OSError):
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        ask_kernel(sock)
         while (request := _read_request(sock)) is not None:
-            got = time.perf_counter_ns()
-            path, body = request
+            path, body, got = request
             route = path.partition("?")[0]
             if route == "/v1/models":
                 answer(sock, b'{"object":"list","data":[{"id":"%s","object":"model"}]}' % MODEL.encode())

@@ -2,14 +2,14 @@
 
 ``python -m lqw.testing.pump PORT TTFT_MS GAP_MS STATS_FILE`` answers ``/v1/completions``, ``/v1/chat/completions`` and
 ``/v1/models``; ``/book.txt`` is text that a client may make prompts of. When a stream is through, a JSON line goes to
-STATS_FILE: ``{"got": ns, "sent": [ns of each token], "late": [ns after it was due]}``, ``perf_counter_ns`` all. Where
-the pump falls behind, all tokens of a stream that are due go out in one send and get that send's stamp: stamps stay
-true, and ``late`` says what the pump itself holds. Several pumps may share a port.
+STATS_FILE: ``{"got": ns, "sent": [ns of each token], "late": [ns after it was due]}``, ``perf_counter_ns`` all; ``got``
+is when the request came in, by the kernel's stamp, and not when this process woke for it. Where the pump falls behind,
+all tokens of a stream that are due go out in one send and get that send's stamp: stamps stay true, and ``late`` says
+what the pump itself holds. Several pumps may share a port.
 """
 
 from __future__ import annotations
 
-import contextlib
 import heapq
 import json
 import select
@@ -19,6 +19,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lqw.host.arrival import ROOM_BYTES, arrived_ns, ask_kernel
 from lqw.testing.null_server import HEAD, MODEL, answer, openai_events, openai_whole, openai_words
 
 MODELS = b'{"object":"list","data":[{"id":"%s","object":"model"}]}' % MODEL.encode()
@@ -91,16 +92,18 @@ class Pump:
         if sock is self._listener:
             new, _ = sock.accept()
             new.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            ask_kernel(new)
             self._open[new] = bytearray()
             return
-        part = b""
-        with contextlib.suppress(OSError):
-            part = sock.recv(65_536)
+        try:
+            part, beside, _, _ = sock.recvmsg(65_536, ROOM_BYTES)
+        except OSError:
+            part = b""
         if not part:
             del self._open[sock]
             sock.close()
             return
-        got = time.perf_counter_ns()
+        got = arrived_ns(beside)
         data = self._open[sock]
         data += part
         head, mark, body = bytes(data).partition(b"\r\n\r\n")

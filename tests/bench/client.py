@@ -37,7 +37,7 @@ from tests.support.scratch import REPOSITORY
 FOUND = REPOSITORY / "runs" / "bench" / "client.json"
 SIDE = Load(streams=16, gap_ms=2.0, tokens=256, rounds=10)
 RUNGS = [Load(streams, 2.0, 256, 8) for streams in (1, 2, 4, 8, 16)] + [
-    Load(16, gap_ms, int(1_000 / gap_ms), 4) for gap_ms in (1.0, 0.5, 0.4, 1 / 3, 0.25, 0.2)
+    Load(16, gap_ms, int(1_000 / gap_ms), 4) for gap_ms in (1.0, 0.5, 0.4, 1 / 3, 0.25, 0.2, 0.16, 0.125)
 ]
 GEMMA_SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
 __all__ = ["PAGE", "PARTS", "main"]

@@ -275,4 +275,5 @@ def test_calibration_against_the_null_server(tmp_path):
     assert 0 < found.ttft_error_p50_ms < 10
     assert found.itl_error_p50_ms <= found.itl_error_p99_ms
     assert 0 <= found.cpu_share <= 2
+    assert (found.unstamped, found.flags) == (0, [])
     assert set(found.to_json()) >= {"ttft_error_p50_ms", "ttft_error_p99_ms", "cpu_share", "flags"}
